@@ -1,0 +1,121 @@
+"""When each thing happened to one request.
+
+Rule 1: a timeline is a list of (stage, instant); every duration anyone reports is a subtraction of two of them.
+Rule 2: recording is one append. Nothing is computed on the request path.
+Rule 3: children nest: the timeline of a call to another service or model hangs under its caller's.
+
+The stages of one call, in order. Not every call has each of them:
+
+    received -> decoded -> admitted -> queued -> batched -> sent -> started
+             -> input -> infer -> output -> encoded -> answered
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+RECEIVED: Final = "received"  # the last byte of the request was read
+DECODED: Final = "decoded"  # bytes became values
+ADMITTED: Final = "admitted"  # limits passed
+QUEUED: Final = "queued"  # entered the central queue
+BATCHED: Final = "batched"  # left the queue in a batch
+SENT: Final = "sent"  # handed to the worker's connection or instance thread
+STARTED: Final = "started"  # the worker or instance began on it
+INPUT: Final = "input"  # input tensors are assembled
+INFER: Final = "infer"  # the model's execution, or the user's method, returned
+OUTPUT: Final = "output"  # output tensors are split per request
+ENCODED: Final = "encoded"  # values became bytes
+ANSWERED: Final = "answered"  # the answer was handed to the socket
+
+STAGES: Final = (
+    RECEIVED,
+    DECODED,
+    ADMITTED,
+    QUEUED,
+    BATCHED,
+    SENT,
+    STARTED,
+    INPUT,
+    INFER,
+    OUTPUT,
+    ENCODED,
+    ANSWERED,
+)
+
+
+class Timeline:
+    """The stamps of one call and of the calls that it made.
+
+    Attributes:
+        name: who: `gateway`, `service Ocr.read`, `model ocr-rec`. Its first word is the floor's part.
+        floor: 1 runtime, 2 service, 3 orchestration (gateway, queue, transport).
+        stamps: (stage, instant in seconds on the machine's monotonic clock), in order of time.
+        children: timelines of the calls made on behalf of this one.
+    """
+
+    __slots__ = ("children", "floor", "name", "stamps")
+
+    def __init__(self, name: str, floor: int) -> None:
+        self.name = name
+        self.floor = floor
+        self.stamps: list[tuple[str, float]] = []
+        self.children: list[Timeline] = []
+
+    def mark(self, stage: str, instant: float) -> None:
+        """Records that `stage` was reached at `instant` (seconds)."""
+        self.stamps.append((stage, instant))
+
+    def child(self, name: str, floor: int) -> Timeline:
+        """Adds and returns the timeline of a call made on behalf of this one."""
+        nested = Timeline(name, floor)
+        self.children.append(nested)
+        return nested
+
+    def adopt(self, nested: Timeline) -> None:
+        """Hangs a timeline that came from another process under this one."""
+        self.children.append(nested)
+
+    def at(self, stage: str) -> float | None:
+        """The first instant of `stage` in seconds, or None when it was not reached."""
+        for name, instant in self.stamps:
+            if name == stage:
+                return instant
+        return None
+
+    def between(self, earlier: str, later: str) -> float | None:
+        """Seconds from `earlier` to `later`, or None when either is missing."""
+        start, end = self.at(earlier), self.at(later)
+        return None if start is None or end is None else end - start
+
+    def duration(self) -> float:
+        """Seconds from the first stamp to the last; 0.0 when there are fewer than two."""
+        return self.stamps[-1][1] - self.stamps[0][1] if len(self.stamps) > 1 else 0.0
+
+    def to_builtins(self) -> list[Any]:
+        """`[name, floor, [[stage, instant], ...], [children...]]`: JSON- and msgpack-ready."""
+        return [
+            self.name,
+            self.floor,
+            [[stage, instant] for stage, instant in self.stamps],
+            [nested.to_builtins() for nested in self.children],
+        ]
+
+    @classmethod
+    def from_builtins(cls, raw: Any) -> Timeline:
+        """The inverse of `to_builtins`.
+
+        Raises:
+            ValueError: `raw` is not of that form.
+        """
+        try:
+            name, floor, stamps, children = raw
+            timeline = cls(str(name), int(floor))
+            timeline.stamps = [(str(stage), float(instant)) for stage, instant in stamps]
+            timeline.children = [cls.from_builtins(nested) for nested in children]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"a timeline is [name, floor, stamps, children], got {raw!r:.200}") from error
+        return timeline
+
+    def __repr__(self) -> str:
+        stages = " ".join(stage for stage, _ in self.stamps)
+        return f"<Timeline {self.name} {self.duration() * 1e3:.3f} ms: {stages}, {len(self.children)} children>"

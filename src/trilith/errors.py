@@ -1,0 +1,210 @@
+"""Every error that Trilith raises on purpose, in one tree that says who is to blame.
+
+    TrilithError
+      CallerError              the request is wrong: sending it again cannot help
+        InvalidInput           a value, shape, type or encoding is not what was declared
+          PayloadTooLarge      the body is over a limit
+          UnsupportedMediaType the content type is not one that this endpoint reads
+        NotFound               there is no such route, service, method or version
+          UnknownModel         no model of that name (or version) is loaded
+        MethodNotAllowed       the route exists, the HTTP method does not
+        Unsupported            understood, and deliberately not offered
+      CapacityError            the request is fine: try again later
+        QueueFull              a bound on waiting work was met
+        NoReadyReplica         nothing that could run it is ready
+        Draining               the server is stopping and takes no new work
+      DeadlineExceeded         the caller's or the server's time limit passed
+      Cancelled                the caller went away or took the request back
+      ExecutionError           the user's code or model failed
+        ModelError             a model's execution raised
+        ServiceError           a service's method raised
+        ReplicaLost            the process that held the request died
+      SetupError               the program cannot be started as asked (never sent to a client)
+        InvalidConfig          a configuration value is wrong; the message has its path
+        UnknownReference       a model, service or file reference resolves to nothing
+        PortInUse              another process listens there
+      Bug                      Trilith is wrong: please report
+
+Rule 1: a class is added only when a caller would act differently on it.
+Rule 2: `code` is the stable word that clients and metrics see; it never changes and is unique.
+Rule 3: nothing here knows HTTP or gRPC. `wire/http_status.py` and `wire/grpc_status.py` map the tree, nobody else.
+Rule 4: a message says what was expected, what came, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TrilithError(Exception):
+    """The root. Raise one of its children.
+
+    Attributes:
+        code: stable machine-readable word, unique in the tree.
+        message: one or two sentences for a person.
+        retry_after_s: seconds after which trying again is sensible, or None.
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+
+class CallerError(TrilithError):
+    """The request is wrong: sending it again unchanged cannot help."""
+
+    code = "invalid_request"
+
+
+class InvalidInput(CallerError):
+    """A value, shape, datatype or encoding is not what was declared."""
+
+    code = "invalid_input"
+
+
+class PayloadTooLarge(InvalidInput):
+    """The body, or a part of it, is over a limit."""
+
+    code = "payload_too_large"
+
+
+class UnsupportedMediaType(InvalidInput):
+    """The content type is not one that this endpoint reads."""
+
+    code = "unsupported_media_type"
+
+
+class NotFound(CallerError):
+    """There is no such route, service, method or version."""
+
+    code = "not_found"
+
+
+class UnknownModel(NotFound):
+    """No model of that name (or version) is loaded."""
+
+    code = "unknown_model"
+
+
+class MethodNotAllowed(CallerError):
+    """The route exists, but not for this HTTP method."""
+
+    code = "method_not_allowed"
+
+
+class Unsupported(CallerError):
+    """The request is understood and deliberately not offered."""
+
+    code = "unsupported"
+
+
+class CapacityError(TrilithError):
+    """The request is fine, there is no room for it now: try again later."""
+
+    code = "unavailable"
+
+
+class QueueFull(CapacityError):
+    """A bound on waiting work was met."""
+
+    code = "queue_full"
+
+
+class NoReadyReplica(CapacityError):
+    """Nothing that could run the request is ready."""
+
+    code = "no_ready_replica"
+
+
+class Draining(CapacityError):
+    """The server is stopping and takes no new work."""
+
+    code = "draining"
+
+
+class DeadlineExceeded(TrilithError):
+    """The caller's or the server's time limit passed before there was an answer."""
+
+    code = "deadline_exceeded"
+
+
+class Cancelled(TrilithError):
+    """The caller went away or took the request back."""
+
+    code = "cancelled"
+
+
+class ExecutionError(TrilithError):
+    """The user's own code or model failed."""
+
+    code = "execution_failed"
+
+
+class ModelError(ExecutionError):
+    """A model's execution raised."""
+
+    code = "model_failed"
+
+
+class ServiceError(ExecutionError):
+    """A service's method raised."""
+
+    code = "service_failed"
+
+
+class ReplicaLost(ExecutionError):
+    """The process that held the request died, and running it again may not be safe."""
+
+    code = "replica_lost"
+
+
+class SetupError(TrilithError):
+    """The program cannot be started as asked. Never sent to a client."""
+
+    code = "setup_failed"
+
+
+class InvalidConfig(SetupError):
+    """A configuration value is wrong; the message starts with its file and path."""
+
+    code = "invalid_config"
+
+
+class UnknownReference(SetupError):
+    """A model, service or file reference resolves to nothing; the message lists where was looked."""
+
+    code = "unknown_reference"
+
+
+class PortInUse(SetupError):
+    """Another process listens on the address."""
+
+    code = "port_in_use"
+
+
+class Bug(TrilithError):
+    """Trilith itself is wrong. The message ends with how to report it."""
+
+    code = "bug"
+
+
+def _tree(root: type[TrilithError]) -> dict[str, type[TrilithError]]:
+    found = {root.code: root}
+    for child in root.__subclasses__():
+        found.update(_tree(child))
+    return found
+
+
+def error_from_code(code: str, message: str, *, retry_after_s: float | None = None) -> TrilithError:
+    """Rebuilds an error that crossed a process boundary.
+
+    Args:
+        code: the `code` of a class of this tree; an unknown one gives the root, so that nothing is lost.
+        message: the sentence that the other side sent.
+        retry_after_s: seconds, or None.
+    """
+    kind = _tree(TrilithError).get(code, TrilithError)
+    return kind(message, retry_after_s=retry_after_s)

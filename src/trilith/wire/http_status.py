@@ -1,0 +1,58 @@
+"""The error tree as HTTP: the one place that knows which error is which status.
+
+Rule: nobody else writes an HTTP error status. The body is JSON: code, a sentence that says what to do, request id.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from trilith import errors
+
+_STATUS: Final[dict[type[errors.TrilithError], int]] = {
+    errors.TrilithError: 500,
+    errors.CallerError: 400,
+    errors.InvalidInput: 400,
+    errors.PayloadTooLarge: 413,
+    errors.UnsupportedMediaType: 415,
+    errors.NotFound: 404,
+    errors.UnknownModel: 404,
+    errors.MethodNotAllowed: 405,
+    errors.Unsupported: 501,
+    errors.CapacityError: 503,
+    errors.QueueFull: 429,
+    errors.NoReadyReplica: 503,
+    errors.Draining: 503,
+    errors.DeadlineExceeded: 504,
+    errors.Cancelled: 499,
+    errors.ExecutionError: 500,
+    errors.ModelError: 500,
+    errors.ServiceError: 500,
+    errors.ReplicaLost: 502,
+    errors.SetupError: 500,
+    errors.Bug: 500,
+}
+
+
+def http_status(error: errors.TrilithError) -> int:
+    """The HTTP status of an error: that of the nearest of its classes which has one."""
+    for kind in type(error).__mro__:
+        status = _STATUS.get(kind)
+        if status is not None:
+            return status
+    return 500
+
+
+def retry_after(error: errors.TrilithError) -> bytes | None:
+    """The value of a `Retry-After` header (whole seconds, at least 1), or None when there is none to send."""
+    seconds = error.retry_after_s
+    if seconds is None and isinstance(error, errors.CapacityError):
+        seconds = 1.0
+    return None if seconds is None else str(max(1, round(seconds))).encode()
+
+
+def error_body(error: errors.TrilithError, request_id: str) -> bytes:
+    """`{"error": {"code": ..., "message": ..., "request_id": ...}}` as JSON."""
+    return orjson.dumps({"error": {"code": error.code, "message": error.message, "request_id": request_id}})
