@@ -1,0 +1,61 @@
+# One line a target: `make help` prints them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help install dev demo serve test test-unit test-full check format bench lock clean
+
+help: ## This list.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(VENV)/.runtime: requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --require-hashes -r requirements.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
+	$(PIP) install --quiet --require-hashes -r requirements-dev.lock
+	touch $@
+
+install: $(VENV)/.runtime ## Trilith and what its OCR example needs, into .venv.
+dev: $(VENV)/.dev ## The same, and what tests and checks need.
+
+demo: install ## Serve real OCR models, read a page, show what it read and where the time went.
+	$(BIN)/python examples/ocr/demo.py
+
+serve: install ## The OCR example on http://127.0.0.1:8000 until Ctrl-C.
+	$(BIN)/trilith serve examples/ocr/app.py:Ocr
+
+test: dev ## Checks, unit and integration tests: what CI runs.
+	$(MAKE) --no-print-directory check
+	$(BIN)/python -m pytest tests/unit -n 2 -q
+	$(BIN)/python -m pytest tests/integration -n 2 -q -m "not full"
+
+test-unit: dev ## The unit tests alone (seconds).
+	$(BIN)/python -m pytest tests/unit -n 2 -q
+
+test-full: dev ## Everything, long and many-process tests included.
+	$(MAKE) --no-print-directory check
+	$(BIN)/python -m pytest tests -n 2 -q
+
+check: dev ## Lint, format, types, import contracts.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: dev ## Rewrite the files in the project's format.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: dev ## The benchmarks, side by side with peers (long; see benchmarks/README.md).
+	$(BIN)/python -m benchmarks
+
+lock: dev ## Pin exact versions with hashes; the files name no index.
+	$(BIN)/python scripts/lock.py
+
+clean: ## Remove what the targets above made.
+	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
