@@ -1,0 +1,141 @@
+"""What the agent and its child processes tell each other: one JSON object a line over a socket pair.
+
+Rule 1: this channel carries orders and events, never requests. A few lines a second at most.
+Rule 2: a message is a tagged frozen struct; an unknown one is a Bug, since both ends are of one version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from trilith.errors import Bug
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="kind", kw_only=True):
+    """Base of all control messages."""
+
+
+class Deploy(Message, tag="deploy"):
+    """Agent to gateway: serve this application (its description as JSON) from this revision's replicas."""
+
+    description: msgspec.Raw
+    revision: int
+    model_roots: list[str]
+
+
+class RemoveReplica(Message, tag="remove_replica"):
+    """Agent to gateway: send nothing more to the replica and say when it is idle."""
+
+    replica_id: int
+
+
+class ReplicaIdle(Message, tag="replica_idle"):
+    """Gateway to agent: a removed replica has nothing in flight."""
+
+    replica_id: int
+
+
+class Replicas(Message, tag="replicas"):
+    """Agent to gateway: the state of each replica, for `status`."""
+
+    replicas: list[ReplicaRow]
+
+
+class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica as `trilith status` shows it."""
+
+    replica_id: int
+    service: str
+    revision: int
+    state: str
+    pid: int
+    restarts: int
+
+
+class Listening(Message, tag="listening"):
+    """Gateway to agent: requests are answered (with 503 while nothing is ready)."""
+
+
+class GatewayReady(Message, tag="gateway_ready"):
+    """Gateway to agent: models of the revision are loaded, or why one is not."""
+
+    revision: int
+    failures: list[str]
+
+
+class Described(Message, tag="described"):
+    """Worker to agent: the application that its target holds, before anything of it is constructed."""
+
+    description: msgspec.Raw
+
+
+class Ready(Message, tag="ready"):
+    """Worker to agent: the service is constructed and registered at the gateway."""
+
+
+class Failed(Message, tag="failed"):
+    """Child to agent: it cannot start. The reason is for a person; `detail` may hold the user's traceback."""
+
+    reason: str
+    detail: str = ""
+
+
+class Stop(Message, tag="stop"):
+    """Agent to child: finish what you have within `deadline_s` seconds, then exit."""
+
+    deadline_s: float
+
+
+AnyMessage = (
+    Deploy | RemoveReplica | ReplicaIdle | Replicas | Listening | GatewayReady | Described | Ready | Failed | Stop
+)
+
+_LIMIT_BYTES = 64 << 20  # an application's description with all its schemas is one line
+
+
+class ControlChannel:
+    """One end of the control socket pair. Created inside a running loop by `open_channel`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._encoder = msgspec.json.Encoder()
+        self._decoder: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
+
+    def send(self, message: AnyMessage) -> None:
+        """Queues a message. When the other end is gone it is dropped: its exit is seen elsewhere."""
+        if not self._writer.is_closing():
+            self._writer.write(self._encoder.encode(message) + b"\n")
+
+    async def messages(self) -> AsyncIterator[AnyMessage]:
+        """The other end's messages until it closes.
+
+        Raises:
+            Bug: a line is no message of this protocol.
+        """
+        while True:
+            try:
+                line = await self._reader.readline()
+            except ConnectionError:
+                return
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield self._decoder.decode(line)
+            except msgspec.MsgspecError as error:
+                raise Bug(f"a control message cannot be read: {error}; please report this") from error
+
+    def close(self) -> None:
+        """Closes this end; queued messages are still sent."""
+        self._writer.close()
+
+
+async def open_channel(end: socket.socket) -> ControlChannel:
+    """Wraps one end of a socket pair."""
+    end.setblocking(False)
+    reader, writer = await asyncio.open_connection(sock=end, limit=_LIMIT_BYTES)
+    return ControlChannel(reader, writer)

@@ -1,0 +1,80 @@
+"""One child process of the agent: started by exec, told by a control channel, gone when its exit is seen.
+
+Rule: children are started by exec, never by fork, and die with the agent (the child asks the kernel for that itself).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+from trilith.orchestration.engine.control import ControlChannel, open_channel
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(expected_parent: int) -> None:
+    """Asks the kernel to kill this process when its parent dies. Call it first thing in a child.
+
+    Args:
+        expected_parent: the agent's process id; when it is not the parent any more, this process ends at once.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != expected_parent:
+        raise SystemExit(1)
+
+
+class ChildProcess:
+    """A started child and its control channel."""
+
+    def __init__(self, process: asyncio.subprocess.Process, channel: ControlChannel) -> None:
+        self._process = process
+        self.channel = channel
+
+    @classmethod
+    async def start(
+        cls, module: str, arguments: Sequence[str], *, pass_fds: Sequence[int] = (), environment: dict[str, str]
+    ) -> ChildProcess:
+        """Runs `python -m module CONTROL_FD PARENT_PID arguments...` with the file descriptors passed on."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", module, str(theirs.fileno()), str(os.getpid()), *arguments),
+                pass_fds=(theirs.fileno(), *pass_fds),
+                stdin=asyncio.subprocess.DEVNULL,
+                env=environment,
+            )
+        return cls(process, await open_channel(ours))
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the exit has not been seen."""
+        return self._process.returncode is None
+
+    async def wait(self) -> int:
+        """Waits for the exit; the return code as `subprocess` gives it (negative: killed by that signal)."""
+        return await self._process.wait()
+
+    def kill(self) -> None:
+        """SIGKILL, if it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.alive:
+                self._process.kill()
+
+    def terminate(self) -> None:
+        """SIGTERM, if it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.alive:
+                self._process.terminate()

@@ -1,0 +1,55 @@
+"""What the local engine is asked to do, as frozen values. Decoded at the edge (the command line), then passed narrowly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """How `trilith serve` was called.
+
+    Attributes:
+        target: a model repository folder, or `module:Name` / `path.py:Name`.
+        host: the address to listen on.
+        http_port: HTTP; 0 lets the system choose.
+        grpc_port: gRPC; 0 lets the system choose.
+        metrics_port: metrics and status; 0 lets the system choose.
+        replicas: overrides the replica count of the root service; None keeps what it declares.
+        reload: restart replicas when a source file changes.
+        model_roots: folders in which model names are looked up, before the application's own.
+        drain_s: seconds that requests in flight get after SIGTERM.
+        max_body_bytes: the largest request body.
+        debug: send the text of user exceptions to clients.
+        tls_certificate: PEM file with the certificate chain, or None for plain text.
+        tls_key: PEM file with the private key.
+    """
+
+    target: str
+    host: str = "127.0.0.1"
+    http_port: int = 8000
+    grpc_port: int = 8001
+    metrics_port: int = 8002
+    replicas: int | None = None
+    reload: bool = False
+    model_roots: tuple[str, ...] = field(default=())
+    drain_s: float = 30.0
+    max_body_bytes: int = 64 << 20
+    debug: bool = False
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+
+
+class DeployedService(msgspec.Struct, frozen=True, kw_only=True):
+    """The little that the agent reads of a service's description."""
+
+    name: str
+    replicas: int = 1
+
+
+class DeployedApplication(msgspec.Struct, frozen=True, kw_only=True):
+    """The little that the agent reads of an application's description. The first service is the root."""
+
+    services: list[DeployedService]
