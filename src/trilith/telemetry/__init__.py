@@ -1,1 +1,7 @@
-"""TODO"""
+"""Metrics: one owner, plain numbers on the request path, Prometheus text at scrape."""
+
+from trilith.telemetry.families import LATENCY_BOUNDS_S, Buckets, Distribution, Number, Snapshot
+from trilith.telemetry.metrics import Metrics
+from trilith.telemetry.requests import RequestMetrics
+
+__all__ = ["LATENCY_BOUNDS_S", "Buckets", "Distribution", "Metrics", "Number", "RequestMetrics", "Snapshot"]
