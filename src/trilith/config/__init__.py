@@ -1,1 +1,7 @@
 """Text to frozen values, with the path of the wrong key in each error."""
+
+from __future__ import annotations
+
+from trilith.config.loader import convert, load_yaml, parse_yaml
+
+__all__ = ["convert", "load_yaml", "parse_yaml"]

@@ -1,0 +1,151 @@
+"""Text to frozen values: YAML into strict msgspec structs.
+
+Rule 1: every error is an `InvalidConfig` whose message starts with the source and the path of the wrong key:
+    `models/ocr/model.yaml: batching.max_size: Expected int, got str`.
+Rule 2: an unknown key is an error that names its nearest known one; a key that stands twice is an error too.
+Rule 3: structs say `forbid_unknown_fields=True` and `frozen=True`; nothing here knows what they mean.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+import yaml
+
+from trilith.errors import InvalidConfig, UnknownReference
+
+ValueT = TypeVar("ValueT")
+
+_AT: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
+_UNKNOWN: Final = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """The safe loader, but a key that stands twice is an error and not the last one's value."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True) if isinstance(key_node, yaml.ScalarNode) else None
+            if key is not None and key in seen:
+                raise yaml.constructor.ConstructorError(
+                    "while reading a mapping", node.start_mark, f"the key {key!r} stands twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(text: str, *, source: str) -> Any:
+    """One YAML document as plain values; None when it is empty.
+
+    Raises:
+        InvalidConfig: the text is no YAML; the message has the line and the column.
+    """
+    try:
+        return yaml.load(text, _StrictLoader)
+    except yaml.YAMLError as error:
+        raise InvalidConfig(f"{source}: {_yaml_problem(error)}") from error
+
+
+def convert(value: Any, kind: type[ValueT], *, source: str, root: str = "") -> ValueT:
+    """Plain values as a struct (or any type that msgspec knows), strictly.
+
+    Args:
+        value: dictionaries, lists and scalars.
+        kind: the type wanted.
+        source: file name or other origin, for messages.
+        root: path of `value` inside its source, for messages.
+
+    Raises:
+        InvalidConfig: a key is unknown or missing, or a value is of the wrong type or out of its range.
+    """
+    try:
+        return msgspec.convert(value, kind, strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidConfig(f"{source}: {_problem(str(error), value, kind, root)}") from error
+
+
+def load_yaml(path: Path, kind: type[ValueT]) -> ValueT:
+    """Reads a YAML file into a struct; an empty file gives the struct of all defaults.
+
+    Raises:
+        UnknownReference: there is no such file, or it cannot be read.
+        InvalidConfig: see `parse_yaml` and `convert`.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UnknownReference(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidConfig(f"{path}: must be UTF-8 text: {error}") from error
+    value = parse_yaml(text, source=str(path))
+    return convert({} if value is None else value, kind, source=str(path))
+
+
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+    return str(error)
+
+
+def _problem(message: str, value: Any, kind: type[Any], root: str) -> str:
+    found = _AT.match(message)
+    what, path = (found["what"], (found["path"] or "").replace("[...]", "[*]")) if found else (message, "")
+    keys = [root] if root else []
+    keys += [key for key in path.removeprefix("$").split(".") if key]
+    unknown = _UNKNOWN.match(what)
+    if unknown is None:
+        return f"{_joined(keys)}{what}"
+    return f"{_joined([*keys, unknown['name']])}unknown key{_suggestion(unknown['name'], kind, path)}"
+
+
+def _joined(keys: list[str]) -> str:
+    return ".".join(keys).replace(".[", "[") + ": " if keys else ""
+
+
+def _suggestion(name: str, kind: type[Any], path: str) -> str:
+    known = _known_keys(kind, [key for key in path.removeprefix("$").split(".") if key])
+    if not known:
+        return ""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; expected one of {', '.join(sorted(known))}"
+
+
+def _known_keys(kind: type[Any], keys: list[str]) -> list[str]:
+    """The keys of the struct that stands at `keys` under `kind`; empty when the types do not tell."""
+    info: Any = msgspec.inspect.type_info(kind)
+    for key in keys:
+        name, _, index = key.partition("[")
+        info = _field_type(info, name) if name else info
+        if index:
+            info = next((getattr(member, "item_type", None) for member in _members(info) if _is_list(member)), None)
+    known = [
+        field.encode_name
+        for member in _members(info)
+        if isinstance(member, msgspec.inspect.StructType)
+        for field in member.fields
+    ]
+    return sorted(set(known))
+
+
+def _members(info: Any) -> list[Any]:
+    return list(info.types) if isinstance(info, msgspec.inspect.UnionType) else [info]
+
+
+def _is_list(info: Any) -> bool:
+    return isinstance(info, msgspec.inspect.CollectionType | msgspec.inspect.VarTupleType)
+
+
+def _field_type(info: Any, name: str) -> Any:
+    for member in _members(info):
+        if isinstance(member, msgspec.inspect.StructType):
+            for field in member.fields:
+                if field.encode_name == name:
+                    return field.type
+    return None

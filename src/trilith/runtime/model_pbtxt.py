@@ -1,0 +1,223 @@
+"""`config.pbtxt`: Triton's model configuration, read with Triton's own message.
+
+Rule 1: each field is honoured, or refused by name. None is ignored.
+Rule 2: a field means what it means in Triton. Without `dynamic_batching` requests are not joined; with it they are.
+Rule 3: this file turns text into a `ModelSpec` and knows nothing of models. The way back is `model_proto`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+
+from trilith.core.tensor import DataType
+from trilith.errors import InvalidConfig, UnknownReference
+from trilith.runtime.spec import (
+    DeclaredTensor,
+    InstanceConfig,
+    ModelSpec,
+    QueueConfig,
+    SessionConfig,
+    VersionPolicy,
+)
+from trilith.wire.oip_messages import model_config_messages
+
+PLATFORM_BACKENDS: Final[Mapping[str, str]] = {"onnxruntime_onnx": "onnxruntime"}
+"""Backends by Triton's older `platform` names."""
+
+_Tree = Mapping[str, "Mapping[str, Any] | None"]
+_HONOURED: Final[_Tree] = {
+    "name": None,
+    "platform": None,
+    "backend": None,
+    "version_policy": {"latest": {"num_versions": None}, "all": {}, "specific": {"versions": None}},
+    "max_batch_size": None,
+    "input": {"name": None, "data_type": None, "format": None, "dims": None},
+    "output": {"name": None, "data_type": None, "dims": None, "label_filename": None},
+    "instance_group": {"name": None, "kind": None, "count": None},
+    "dynamic_batching": {
+        "preferred_batch_size": None,
+        "max_queue_delay_microseconds": None,
+        "priority_levels": None,
+        "default_priority_level": None,
+        "default_queue_policy": {
+            "default_timeout_microseconds": None,
+            "allow_timeout_override": None,
+            "max_queue_size": None,
+        },
+    },
+    "optimization": {"graph": {"level": None}},
+    "default_model_filename": None,
+    "parameters": None,
+    # Present but empty, these say what is so anyway.
+    "response_cache": {},
+    "model_transaction_policy": {},
+}
+_CPU_KINDS: Final = ("KIND_AUTO", "KIND_CPU")
+_GRAPH_LEVELS: Final = {-1: "basic", 0: "all", 1: "all", 2: "all"}
+_SAYS_MAX_BATCH_SIZE: Final = re.compile(r"^\s*max_batch_size\s*:", re.MULTILINE)
+
+
+def load_model_pbtxt(path: Path, name: str) -> ModelSpec:
+    """The specification of model `name` in the file at `path`.
+
+    Raises:
+        UnknownReference: the file cannot be read.
+        InvalidConfig: no such text format, or a field that is wrong or not offered; the message names file and field.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UnknownReference(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidConfig(f"{path}: must be UTF-8 text: {error}") from error
+    return parse_model_pbtxt(text, name, source=str(path))
+
+
+def parse_model_pbtxt(text: str, name: str, *, source: str) -> ModelSpec:
+    """The same from the text of such a file; `source` is its name in messages."""
+    config: Any = model_config_messages().ModelConfig()
+    try:
+        text_format.Parse(text, config)
+    except text_format.ParseError as error:
+        raise InvalidConfig(f"{source}: {error}") from error
+    for field in _refused(config, _HONOURED):
+        raise InvalidConfig(f"{source}: {field}: this field of Triton's is not offered by Trilith; remove it")
+    if config.name not in ("", name):
+        raise InvalidConfig(f"{source}: name: must be that of the folder ({name!r}) or left out, got {config.name!r}")
+    try:
+        return _spec(config, name, says_max_batch_size=_SAYS_MAX_BATCH_SIZE.search(text) is not None)
+    except InvalidConfig as error:
+        raise InvalidConfig(f"{source}: {error.message}") from error
+
+
+def _refused(message: Message, honoured: _Tree, path: str = "") -> Iterator[str]:
+    """The paths of the set fields that `honoured` lacks."""
+    for field, value in message.ListFields():
+        here = f"{path}{field.name}"
+        if field.name not in honoured:
+            yield here
+        elif (inner := honoured[field.name]) is not None:
+            for nested in [value] if isinstance(value, Message) else value:
+                yield from _refused(nested, inner, f"{here}.")
+
+
+def _spec(config: Any, name: str, *, says_max_batch_size: bool) -> ModelSpec:
+    if config.max_batch_size < 0:
+        raise InvalidConfig(f"max_batch_size: must be >= 0, got {config.max_batch_size}")
+    backend = config.backend or PLATFORM_BACKENDS.get(config.platform, config.platform)
+    parameters = {key: value.string_value for key, value in sorted(config.parameters.items())}
+    return ModelSpec(
+        name=name,
+        backend=backend,
+        platform=config.platform,
+        max_batch_size=config.max_batch_size if says_max_batch_size else None,
+        inputs=tuple(_tensor(tensor, f"input[{at}]") for at, tensor in enumerate(config.input)),
+        outputs=tuple(_tensor(tensor, f"output[{at}]") for at, tensor in enumerate(config.output)),
+        instances=_instances(config.instance_group),
+        queue=_queue(config, joins=not says_max_batch_size or config.HasField("dynamic_batching")),
+        versions=_versions(config),
+        filename=config.default_model_filename,
+        session=_session(parameters, config.optimization.graph.level) if backend == "onnxruntime" else SessionConfig(),
+        parameters=parameters,
+    )
+
+
+def _tensor(tensor: Any, path: str) -> DeclaredTensor:
+    if not tensor.name:
+        raise InvalidConfig(f"{path}.name: is missing")
+    if any(dimension < -1 or dimension == 0 for dimension in tensor.dims):
+        raise InvalidConfig(f"{path}.dims: each must be >= 1, or -1 for any size; got {list(tensor.dims)}")
+    return DeclaredTensor(
+        name=tensor.name,
+        datatype=_datatype(tensor.data_type),
+        dims=tuple(tensor.dims) or None,
+        format=model_config_messages().ModelInput.Format.Name(tensor.format) if hasattr(tensor, "format") else "",
+        label_filename=getattr(tensor, "label_filename", ""),
+    )
+
+
+def _datatype(number: int) -> DataType | None:
+    word = str(model_config_messages().DataType.Name(number)).removeprefix("TYPE_")
+    if word == "INVALID":
+        return None
+    return DataType.BYTES if word == "STRING" else DataType(word)
+
+
+def _instances(groups: Any) -> InstanceConfig:
+    kinds = model_config_messages().ModelInstanceGroup.Kind
+    for at, group in enumerate(groups):
+        kind = kinds.Name(group.kind)
+        if kind not in _CPU_KINDS:
+            raise InvalidConfig(f"instance_group[{at}].kind: must be one of {', '.join(_CPU_KINDS)}, got {kind}")
+        if group.count < 0:
+            raise InvalidConfig(f"instance_group[{at}].count: must be >= 1, got {group.count}")
+    return InstanceConfig(count=sum(group.count or 1 for group in groups) or 1)
+
+
+def _queue(config: Any, *, joins: bool) -> QueueConfig:
+    batching = config.dynamic_batching
+    policy = batching.default_queue_policy
+    timeout_us = policy.default_timeout_microseconds
+    levels = batching.priority_levels
+    defaults = QueueConfig()
+    return QueueConfig(
+        batching=joins,
+        preferred_rows=tuple(batching.preferred_batch_size),
+        max_wait_s=batching.max_queue_delay_microseconds / 1e6,
+        max_requests=policy.max_queue_size,
+        timeout_s=timeout_us / 1e6 if timeout_us else None,
+        priority_levels=levels or defaults.priority_levels,
+        default_priority=batching.default_priority_level if levels else defaults.default_priority,
+    )
+
+
+def _versions(config: Any) -> VersionPolicy:
+    policy = config.version_policy
+    choice = policy.WhichOneof("policy_choice")
+    if choice == "all":
+        return VersionPolicy(latest=0)
+    if choice == "specific":
+        if not policy.specific.versions:
+            raise InvalidConfig("version_policy.specific.versions: at least one version must be named")
+        return VersionPolicy(specific=tuple(policy.specific.versions))
+    return VersionPolicy(latest=policy.latest.num_versions or 1)
+
+
+def _session(parameters: Mapping[str, str], level: str) -> SessionConfig:
+    """Triton's parameters of its ONNX Runtime backend."""
+    known: dict[str, Any] = {}
+    entries: dict[str, str] = {}
+    for key, value in parameters.items():
+        if key in ("intra_op_thread_count", "inter_op_thread_count"):
+            known[key.replace("_thread_count", "_threads")] = _count(key, value)
+        elif key == "execution_mode":
+            known["parallel"] = _count(key, value) == 1
+        elif key == "enable_mem_arena":
+            known["memory_arena"] = _count(key, value) == 1
+        elif key == "enable_mem_pattern":
+            known["memory_pattern"] = _count(key, value) == 1
+        elif key.startswith("session."):
+            entries[key] = value
+        else:
+            raise InvalidConfig(
+                f"parameters.{key}: unknown to the onnxruntime backend; expected intra_op_thread_count, "
+                "inter_op_thread_count, execution_mode, enable_mem_arena, enable_mem_pattern or a session.* entry"
+            )
+    number = _count("optimization.graph.level", level or "0", lowest=-1)
+    return SessionConfig(**known, optimization=_GRAPH_LEVELS.get(number, "all"), entries=entries)
+
+
+def _count(key: str, text: str, *, lowest: int = 0) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = lowest - 1
+    if number < lowest:
+        raise InvalidConfig(f"parameters.{key}: must be an integer >= {lowest}, got {text!r}")
+    return number

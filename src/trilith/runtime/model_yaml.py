@@ -1,0 +1,191 @@
+"""`model.yaml`: the pleasant way to say how a model is served.
+
+    backend: onnxruntime            # found by the file's name when left out
+    max_batch_size: 8               # left out: what the model file allows
+    instances: 2                    # or {count: 2, share_session: false}
+    batching: {preferred: [4, 8], max_wait_ms: 2, max_queue_rows: 512}      # or false
+    versions: latest                # or all, {latest: 2}, [1, 3]
+    session: {intra_op_threads: 1, spinning: false}
+    timeout_ms: 2000
+    source: "pypi:rapidocr==3.10.0#rapidocr/models/ch_det.onnx"
+    sha256: 4f1c...
+
+Rule: this file turns text into a `ModelSpec` and knows nothing of models.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from trilith.config import load_yaml
+from trilith.core.tensor import DataType
+from trilith.errors import InvalidConfig
+from trilith.runtime.spec import (
+    DeclaredTensor,
+    InstanceConfig,
+    ModelSource,
+    ModelSpec,
+    QueueConfig,
+    SessionConfig,
+    VersionPolicy,
+)
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
+Dimension = Annotated[int, msgspec.Meta(ge=-1)]
+Scalar = bool | int | float | str
+
+
+class _Strict(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A mapping in which an unknown key is an error."""
+
+
+class _Tensor(_Strict, frozen=True):
+    name: str
+    datatype: DataType | None = None
+    dims: list[Dimension] | None = None
+    labels: str = ""
+
+
+class _Instances(_Strict, frozen=True):
+    count: Positive = 1
+    share_session: bool = True
+
+
+class _Batching(_Strict, frozen=True):
+    max_size: Positive | None = None
+    preferred: list[Positive] = []
+    max_wait_ms: Milliseconds = 0.0
+    max_queue_rows: Positive | None = None
+    max_queue_requests: Count = 0
+
+
+class _Priority(_Strict, frozen=True):
+    levels: Positive = 9
+    default: Positive = 5
+
+
+class _Latest(_Strict, frozen=True):
+    latest: Positive
+
+
+class _Session(_Strict, frozen=True):
+    intra_op_threads: Count = 1
+    inter_op_threads: Count = 1
+    parallel: bool = False
+    spinning: bool = False
+    denormal_as_zero: bool = True
+    optimization: Literal["none", "basic", "extended", "all"] = "all"
+    memory_arena: bool = True
+    memory_pattern: bool = True
+    providers: list[str] = ["CPUExecutionProvider"]
+    entries: dict[str, str] = {}
+
+
+class _Model(_Strict, frozen=True):
+    name: str | None = None
+    backend: str = ""
+    max_batch_size: Count | None = None
+    inputs: list[_Tensor] = []
+    outputs: list[_Tensor] = []
+    instances: Positive | _Instances = 1
+    batching: _Batching | bool = True
+    priority: _Priority = _Priority()
+    versions: Literal["latest", "all"] | _Latest | list[Positive] = "latest"
+    session: _Session = _Session()
+    source: str | None = None
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{64}$")] | None = None
+    version: Positive = 1
+    filename: str = ""
+    parameters: dict[str, Scalar] = {}
+    timeout_ms: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    pure: bool = True
+
+
+def load_model_yaml(path: Path, name: str) -> ModelSpec:
+    """The specification of model `name` in the file at `path`.
+
+    Raises:
+        UnknownReference: the file cannot be read.
+        InvalidConfig: a key or a value is wrong; the message starts with the file and the key's path.
+    """
+    raw = load_yaml(path, _Model)
+    if raw.name not in (None, name):
+        raise InvalidConfig(f"{path}: name: must be that of the folder ({name!r}) or left out, got {raw.name!r}")
+    try:
+        return _spec(raw, name, source=str(path))
+    except InvalidConfig as error:
+        if error.message.startswith(str(path)):
+            raise
+        raise InvalidConfig(f"{path}: {error.message}") from error
+
+
+def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
+    if raw.sha256 is not None and raw.source is None:
+        raise InvalidConfig(f"{source}: sha256: is the digest of what `source` fetches, and there is no `source`")
+    instances = raw.instances if isinstance(raw.instances, _Instances) else _Instances(count=raw.instances)
+    batching = raw.batching if isinstance(raw.batching, _Batching) else _Batching()
+    max_batch_size = raw.max_batch_size
+    if batching.max_size is not None:
+        if max_batch_size not in (None, batching.max_size):
+            raise InvalidConfig(
+                f"{source}: batching.max_size: says {batching.max_size} and max_batch_size says {max_batch_size}; "
+                "give one of them"
+            )
+        max_batch_size = batching.max_size
+    return ModelSpec(
+        name=name,
+        backend=raw.backend,
+        max_batch_size=max_batch_size,
+        inputs=tuple(_tensor(tensor) for tensor in raw.inputs),
+        outputs=tuple(_tensor(tensor) for tensor in raw.outputs),
+        instances=InstanceConfig(count=instances.count, share=instances.share_session),
+        queue=QueueConfig(
+            batching=raw.batching is not False,
+            preferred_rows=tuple(batching.preferred),
+            max_wait_s=batching.max_wait_ms / 1e3,
+            max_rows=batching.max_queue_rows,
+            max_requests=batching.max_queue_requests,
+            timeout_s=None if raw.timeout_ms is None else raw.timeout_ms / 1e3,
+            priority_levels=raw.priority.levels,
+            default_priority=raw.priority.default,
+        ),
+        versions=_versions(raw.versions),
+        filename=raw.filename,
+        session=SessionConfig(
+            **{
+                **{field: getattr(raw.session, field) for field in raw.session.__struct_fields__},
+                "providers": tuple(raw.session.providers),
+            }
+        ),
+        parameters={key: _text(value) for key, value in raw.parameters.items()},
+        source=None
+        if raw.source is None
+        else ModelSource(reference=raw.source, sha256=raw.sha256, version=raw.version),
+        pure=raw.pure,
+    )
+
+
+def _tensor(raw: _Tensor) -> DeclaredTensor:
+    return DeclaredTensor(
+        name=raw.name,
+        datatype=raw.datatype,
+        dims=None if raw.dims is None else tuple(raw.dims),
+        label_filename=raw.labels,
+    )
+
+
+def _versions(raw: str | _Latest | list[int]) -> VersionPolicy:
+    if isinstance(raw, _Latest):
+        return VersionPolicy(latest=raw.latest)
+    if isinstance(raw, list):
+        return VersionPolicy(specific=tuple(raw))
+    return VersionPolicy(latest=0 if raw == "all" else 1)
+
+
+def _text(value: Scalar) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)

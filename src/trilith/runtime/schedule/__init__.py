@@ -1,0 +1,10 @@
+"""Which waiting requests run together, and when. Pure: no I/O, no thread, no clock but an argument."""
+
+from __future__ import annotations
+
+from trilith.runtime.schedule.batcher import DynamicBatcher
+from trilith.runtime.schedule.config import BatchingConfig
+from trilith.runtime.schedule.statistics import QueueStatistics
+from trilith.runtime.schedule.waiting import Waiting
+
+__all__ = ["BatchingConfig", "DynamicBatcher", "QueueStatistics", "Waiting"]

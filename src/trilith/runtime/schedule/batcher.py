@@ -1,0 +1,356 @@
+"""The dynamic batcher: one bounded queue, from which the best batch leaves when something can run it.
+
+Rule 1: pure. `now` is an argument (seconds); the caller does the waiting, and calls from one thread at a time.
+Rule 2: work-conserving. `next_batch` is asked only when an instance is free, so a waiting batch grows until it starts.
+    Without a window it never answers "nothing" while something waits.
+Rule 3: a window (`max_wait_s`) holds an under-full batch only. A deadline is something else: it ends the waiting at
+    once (`expire`), not when a batch happens to form.
+Rule 4: items whose shapes differ wait in different lanes and never block each other. The lane whose head has the
+    smallest priority, then the earliest arrival, goes first; within a lane and a priority, first in is first out.
+Rule 5: each operation is amortised O(log n). Two heaps hold stale entries, recognised when they surface and
+    swept when they outnumber the living.
+
+The preferred sizes and the queue delay mean what they mean in Triton's dynamic batcher; lanes and deadlines do not.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, Final, Generic, cast
+
+from trilith.errors import Draining, InvalidInput, QueueFull
+from trilith.runtime.schedule.config import BatchingConfig
+from trilith.runtime.schedule.statistics import QueueStatistics
+from trilith.runtime.schedule.waiting import ItemT, Lane
+
+_SWEEP_SLACK: Final = 64  # stale heap entries that are never worth a sweep
+
+
+class DynamicBatcher(Generic[ItemT]):
+    """Groups waiting items into batches.
+
+    Args:
+        config: the limits.
+        name: who queues, for messages: `model 'ocr'`.
+    """
+
+    __slots__ = (
+        "_added",
+        "_batches",
+        "_cancelled",
+        "_cleared",
+        "_deadlines",
+        "_dispatched",
+        "_draining",
+        "_enough",
+        "_expired",
+        "_expired_count",
+        "_items",
+        "_lanes",
+        "_ready",
+        "_refused",
+        "_rows",
+        "_sequence",
+        "_timed",
+        "_young",
+        "config",
+        "name",
+    )
+
+    def __init__(self, config: BatchingConfig, *, name: str = "queue") -> None:
+        self.config = config
+        self.name = name
+        self._enough = min(config.preferred_rows, default=config.max_rows)
+        self._lanes: dict[Hashable, Lane[ItemT]] = {}
+        self._ready: list[tuple[int, int, Lane[ItemT]]] = []
+        self._deadlines: list[tuple[float, int, ItemT]] = []
+        self._young: OrderedDict[ItemT, None] = OrderedDict()  # in order of arrival; their window is still open
+        self._expired: list[ItemT] = []
+        self._timed = 0  # waiting items that have a deadline
+        self._items = self._rows = self._sequence = 0
+        self._draining = False
+        self._added = self._refused = self._dispatched = self._batches = 0
+        self._cancelled = self._expired_count = self._cleared = 0
+
+    def __repr__(self) -> str:
+        return f"<DynamicBatcher {self.name}: {self._items} waiting, {self._rows} rows, {len(self._lanes)} lanes>"
+
+    def __len__(self) -> int:
+        return self._items
+
+    @property
+    def waiting_rows(self) -> int:
+        """Rows that wait now."""
+        return self._rows
+
+    @property
+    def draining(self) -> bool:
+        """Whether `drain` was called."""
+        return self._draining
+
+    def add(self, item: ItemT, now: float) -> None:
+        """Lets `item` wait, and sets its `enqueued_at`. It must not wait already.
+
+        Raises:
+            InvalidInput: it has more rows than any batch may have, or fewer than 1.
+            QueueFull: a bound on waiting work is met.
+            Draining: `drain` was called.
+        """
+        rows, config = item.rows, self.config
+        if not 1 <= rows <= config.max_rows:
+            raise InvalidInput(f"{self.name}: a request must have 1 to {config.max_rows} rows, got {rows}")
+        if self._draining:
+            self._refused += 1
+            raise Draining(f"{self.name} is stopping and has stopped accepting new inference requests")
+        if self._is_full(rows):
+            self._advance(now)  # the dead make room for the living
+            if self._is_full(rows):
+                self._refused += 1
+                raise QueueFull(self._full_message(rows))
+        self._sequence += 1
+        item._sequence = self._sequence
+        item._ripe = False
+        item.enqueued_at = now
+        lane = self._lanes.get(item.shape)
+        if lane is None:
+            lane = self._lanes[item.shape] = Lane(item.shape)
+        item._lane = cast(Any, lane)
+        was_ready = lane.rows > 0 and self._may_leave(lane)
+        lane.add(item)
+        self._items += 1
+        self._rows += rows
+        self._added += 1
+        if item.deadline is not None:
+            self._timed += 1
+            heapq.heappush(self._deadlines, (item.deadline, item._sequence, item))
+        if config.max_wait_s > 0.0:
+            self._young[item] = None
+        if self._may_leave(lane) and (not was_ready or lane.head() is item):
+            self._announce(lane)
+
+    def cancel(self, item: ItemT) -> bool:
+        """Takes `item` back. True when it waited; False when it already left (or never came)."""
+        if item._lane is None:
+            return False
+        self._remove(item)
+        self._cancelled += 1
+        return True
+
+    def expire(self, now: float) -> list[ItemT]:
+        """The items whose deadline passed while they waited, each given once."""
+        self._advance(now)
+        if not self._expired:
+            return []
+        expired, self._expired = self._expired, []
+        return expired
+
+    def is_ready(self, now: float) -> bool:
+        """Whether `next_batch` would give a batch now."""
+        self._advance(now)
+        return self._best_lane() is not None
+
+    def next_batch(self, now: float) -> list[ItemT]:
+        """The best batch at this instant, in the order in which its items go; empty when none may leave.
+
+        Call it only when something is free to run the batch.
+        """
+        self._advance(now)
+        lane = self._best_lane()
+        if lane is None:
+            return []
+        batch = self._take(lane)
+        self._batches += 1
+        self._dispatched += len(batch)
+        return batch
+
+    def next_wakeup(self) -> float | None:
+        """The instant at which time alone changes something: a deadline passes, or a window closes."""
+        deadline, window = self.next_deadline(), self.next_window_end()
+        if deadline is None or window is None:
+            return window if deadline is None else deadline
+        return min(deadline, window)
+
+    def next_deadline(self) -> float | None:
+        """The earliest deadline of the waiting items, or None."""
+        deadlines = self._deadlines
+        while deadlines and not self._is_waiting(deadlines[0][2], deadlines[0][1]):
+            heapq.heappop(deadlines)
+        return deadlines[0][0] if deadlines else None
+
+    def next_window_end(self) -> float | None:
+        """The instant at which the oldest open window closes, or None. Past ones are not reported again."""
+        if not self._young:
+            return None
+        return next(iter(self._young)).enqueued_at + self.config.max_wait_s
+
+    def drain(self) -> None:
+        """From now on nothing is accepted and no window holds; what waits still leaves in batches."""
+        self._draining = True
+        self._young.clear()
+        for lane in self._lanes.values():
+            self._announce(lane)
+
+    def clear(self) -> list[ItemT]:
+        """Throws out everything that waits, oldest first."""
+        items = sorted(
+            (item for lane in self._lanes.values() for queue in lane.queues.values() for item in queue),
+            key=lambda item: item._sequence,
+        )
+        for item in items:
+            self._remove(item)
+        self._cleared += len(items)
+        return items
+
+    def statistics(self) -> QueueStatistics:
+        """Counts since the beginning, and what waits now."""
+        return QueueStatistics(
+            waiting_items=self._items,
+            waiting_rows=self._rows,
+            lanes=len(self._lanes),
+            added=self._added,
+            refused=self._refused,
+            dispatched=self._dispatched,
+            batches=self._batches,
+            cancelled=self._cancelled,
+            expired=self._expired_count,
+            cleared=self._cleared,
+        )
+
+    def check_integrity(self) -> None:
+        """Verifies every count against the items themselves. For tests.
+
+        Raises:
+            RuntimeError: a count is wrong, or something that may leave is not announced.
+        """
+        announced = {(priority, sequence) for priority, sequence, _ in self._ready}
+        items = rows = timed = 0
+        for shape, lane in self._lanes.items():
+            members = [item for priority in lane.priorities for item in lane.queues[priority]]
+            items += len(members)
+            rows += lane.rows
+            timed += sum(item.deadline is not None for item in members)
+            head = lane.head()
+            if (
+                head is None
+                or lane.shape != shape
+                or lane.rows != sum(item.rows for item in members)
+                or lane.ripe != sum(item._ripe for item in members)
+                or sorted(lane.priorities) != lane.priorities
+            ):
+                raise RuntimeError(f"lane {shape!r} of {self!r} does not add up")
+            if self._may_leave(lane) and (head.priority, head._sequence) not in announced:
+                raise RuntimeError(f"lane {shape!r} of {self!r} could leave and is not announced")
+        if (items, rows, timed) != (self._items, self._rows, self._timed):
+            raise RuntimeError(f"{self!r} does not add up to its lanes: {items} items, {rows} rows, {timed} timed")
+        gone = self._dispatched + self._cancelled + self._expired_count + self._cleared
+        if self._added != gone + self._items:
+            raise RuntimeError(f"{self!r} lost or doubled an item: {self.statistics()}")
+
+    # -- within ------------------------------------------------------------------------------------------------------
+
+    def _is_full(self, rows: int) -> bool:
+        config = self.config
+        return self._rows + rows > config.max_queue_rows or 0 < config.max_queue_items <= self._items
+
+    def _full_message(self, rows: int) -> str:
+        config = self.config
+        if 0 < config.max_queue_items <= self._items:
+            return f"Exceeds maximum queue size: {self.name} has {self._items} requests waiting, the most it may"
+        return (
+            f"Exceeds maximum queue size: {self.name} has {self._rows} rows waiting of at most "
+            f"{config.max_queue_rows}; there is no room for {rows} more"
+        )
+
+    @staticmethod
+    def _is_waiting(item: ItemT, sequence: int) -> bool:
+        return item._lane is not None and item._sequence == sequence
+
+    def _may_leave(self, lane: Lane[ItemT]) -> bool:
+        return lane.rows >= self._enough or lane.ripe > 0 or self._draining or self.config.max_wait_s == 0.0
+
+    def _announce(self, lane: Lane[ItemT]) -> None:
+        head = lane.head()
+        if head is None:
+            return
+        heapq.heappush(self._ready, (head.priority, head._sequence, lane))
+        if len(self._ready) > 2 * len(self._lanes) + _SWEEP_SLACK:
+            self._ready = [
+                (head.priority, head._sequence, lane)
+                for lane in self._lanes.values()
+                if self._may_leave(lane) and (head := lane.head()) is not None
+            ]
+            heapq.heapify(self._ready)
+
+    def _best_lane(self) -> Lane[ItemT] | None:
+        ready = self._ready
+        while ready:
+            priority, sequence, lane = ready[0]
+            head = lane.head()
+            if head is not None and head._sequence == sequence and head.priority == priority and self._may_leave(lane):
+                return lane
+            heapq.heappop(ready)
+        return None
+
+    def _take(self, lane: Lane[ItemT]) -> list[ItemT]:
+        limit = self._target(lane)
+        batch: list[ItemT] = []
+        rows = 0
+        while (item := lane.head()) is not None:
+            # The first always goes: when it is larger than a preferred size, waiting would not make it smaller.
+            if batch and rows + item.rows > limit:
+                break
+            rows += item.rows
+            batch.append(item)
+            self._remove(item, announce=False)
+        if lane.rows and self._may_leave(lane):
+            self._announce(lane)
+        return batch
+
+    def _target(self, lane: Lane[ItemT]) -> int:
+        """The largest preferred size that waits, else as much as may go together."""
+        waiting = min(lane.rows, self.config.max_rows)
+        return max((size for size in self.config.preferred_rows if size <= waiting), default=self.config.max_rows)
+
+    def _remove(self, item: ItemT, *, announce: bool = True) -> None:
+        lane = cast("Lane[ItemT]", item._lane)
+        was_head = announce and lane.head() is item
+        lane.remove(item)
+        item._lane = None
+        self._items -= 1
+        self._rows -= item.rows
+        if self._young:
+            self._young.pop(item, None)
+        if not lane.rows:
+            del self._lanes[lane.shape]
+        elif was_head and self._may_leave(lane):
+            self._announce(lane)
+        if item.deadline is not None:
+            self._timed -= 1
+            self._sweep_deadlines()
+
+    def _sweep_deadlines(self) -> None:
+        """Most items leave long before their deadline; without this the heap would hold all of them until it passed."""
+        if len(self._deadlines) > 2 * self._timed + _SWEEP_SLACK:
+            self._deadlines = [entry for entry in self._deadlines if self._is_waiting(entry[2], entry[1])]
+            heapq.heapify(self._deadlines)
+
+    def _advance(self, now: float) -> None:
+        """Lets time pass: deadlines expire, windows close."""
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, sequence, item = heapq.heappop(self._deadlines)
+            if self._is_waiting(item, sequence):
+                self._remove(item)
+                self._expired_count += 1
+                self._expired.append(item)
+        while self._young:
+            item = next(iter(self._young))
+            if item.enqueued_at + self.config.max_wait_s > now:
+                break
+            del self._young[item]
+            lane = cast("Lane[ItemT]", item._lane)
+            item._ripe = True
+            lane.ripe += 1
+            if lane.ripe == 1 and lane.rows < self._enough:
+                self._announce(lane)

@@ -1,0 +1,197 @@
+"""How one model is to be served: the one form that `config.pbtxt`, `model.yaml` and a bare folder all become.
+
+Rule 1: values only, frozen. Where a value is None the model's own file decides, when it is loaded.
+Rule 2: nothing here knows a file format or a backend.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from trilith.core.tensor import DataType
+from trilith.errors import InvalidConfig
+
+DEFAULT_MAX_BATCH_SIZE: Final = 4
+"""For a model that batches and does not say how much; Triton's number."""
+
+
+class ModelState(enum.StrEnum):
+    """Where a model version is in its life; Triton's words."""
+
+    LOADING = "LOADING"
+    READY = "READY"
+    UNLOADING = "UNLOADING"
+    UNAVAILABLE = "UNAVAILABLE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredTensor:
+    """What a configuration says of one input or output.
+
+    Attributes:
+        name: the tensor's name.
+        datatype: protocol datatype, or None for the model's own.
+        dims: the shape without the batch dimension, -1 for any size; None for the model's own.
+        format: Triton's `format`, kept for the metadata.
+        label_filename: file in the model's folder with one label a line; "" for none.
+    """
+
+    name: str
+    datatype: DataType | None = None
+    dims: tuple[int, ...] | None = None
+    format: str = "FORMAT_NONE"
+    label_filename: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceConfig:
+    """How many batches of a model run at once.
+
+    Attributes:
+        count: instances, each a thread.
+        share: whether they share one loaded model where the backend allows it (weights once).
+    """
+
+    count: int = 1
+    share: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= 256:
+            raise InvalidConfig(f"instances.count: must be between 1 and 256, got {self.count}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConfig:
+    """How requests of a model wait.
+
+    Attributes:
+        batching: whether requests may be joined to a batch; False runs each alone, whatever its rows.
+        preferred_rows: sizes worth dispatching at once while a window is open.
+        max_wait_s: the window; see `BatchingConfig`.
+        max_rows: bound on waiting rows, or None for the default.
+        max_requests: bound on waiting requests; 0 for none beside `max_rows`.
+        timeout_s: time limit of a request that brings none, in seconds; None for none.
+        priority_levels: priorities 1 to this are told apart.
+        default_priority: that of a request that names none.
+    """
+
+    batching: bool = True
+    preferred_rows: tuple[int, ...] = ()
+    max_wait_s: float = 0.0
+    max_rows: int | None = None
+    max_requests: int = 0
+    timeout_s: float | None = None
+    priority_levels: int = 9
+    default_priority: int = 5
+
+    def __post_init__(self) -> None:
+        if self.priority_levels < 1 or not 1 <= self.default_priority <= self.priority_levels:
+            raise InvalidConfig(
+                f"priority: the default must be between 1 and the number of levels ({self.priority_levels}), "
+                f"got {self.default_priority}"
+            )
+        if self.timeout_s is not None and self.timeout_s <= 0:
+            raise InvalidConfig(f"timeout: must be > 0, got {self.timeout_s} s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionPolicy:
+    """Which version folders are served.
+
+    Attributes:
+        latest: how many of the highest; 0 for all.
+        specific: exactly these, when not empty.
+    """
+
+    latest: int = 1
+    specific: tuple[int, ...] = ()
+
+    def choose(self, present: list[int]) -> list[int]:
+        """The versions to serve among those present, ascending. Those of `specific` that are absent are left out."""
+        if self.specific:
+            return sorted(set(present) & set(self.specific))
+        return sorted(present)[-self.latest :] if self.latest else sorted(present)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSource:
+    """Where a model file is fetched from when the folder does not hold it.
+
+    Attributes:
+        reference: as `trilith.runtime.sources.resolve` reads it: `pypi:...`, `file:...`.
+        sha256: hexadecimal digest that the file must have, or None.
+        version: the version that it becomes.
+    """
+
+    reference: str
+    sha256: str | None = None
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionConfig:
+    """How an inference session of a backend is set up. The defaults are what measures best on CPUs.
+
+    Attributes:
+        intra_op_threads: threads within one operator; 1 leaves the cores to the instances. 0: as many as cores.
+        inter_op_threads: threads across operators.
+        parallel: whether independent operators may run at once.
+        spinning: whether idle threads of the session burn their core while they wait.
+        denormal_as_zero: whether numbers too small to matter are flushed to 0 (several times faster where they occur).
+        optimization: `none`, `basic`, `extended` or `all`.
+        memory_arena: whether freed memory is kept for the next run.
+        memory_pattern: whether memory is planned from the shapes of earlier runs.
+        providers: execution providers, best first.
+        entries: further session configuration entries, passed on as they are.
+    """
+
+    intra_op_threads: int = 1
+    inter_op_threads: int = 1
+    parallel: bool = False
+    spinning: bool = False
+    denormal_as_zero: bool = True
+    optimization: str = "all"
+    memory_arena: bool = True
+    memory_pattern: bool = True
+    providers: tuple[str, ...] = ("CPUExecutionProvider",)
+    entries: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """How one model is to be served.
+
+    Attributes:
+        name: the model's name, that of its folder.
+        backend: name of the backend that runs it; "" until the folder's files tell.
+        platform: Triton's older name for backend and format, as configured or "".
+        max_batch_size: most rows in a batch; 0 for a model without a batch dimension; None for what its file says.
+        inputs: what the configuration declares; empty for the model's own.
+        outputs: the same; when not empty, only these are offered.
+        instances: how many run at once.
+        queue: how requests wait.
+        versions: which versions are served.
+        filename: name of the model file in a version's folder; "" for the backend's default.
+        session: session options of the backend.
+        parameters: further options for the backend, and for clients to read.
+        source: where the file comes from when the folder does not hold it.
+        pure: whether running a request twice is harmless, so that a failed batch may be retried in halves.
+    """
+
+    name: str
+    backend: str = ""
+    platform: str = ""
+    max_batch_size: int | None = None
+    inputs: tuple[DeclaredTensor, ...] = ()
+    outputs: tuple[DeclaredTensor, ...] = ()
+    instances: InstanceConfig = InstanceConfig()
+    queue: QueueConfig = QueueConfig()
+    versions: VersionPolicy = VersionPolicy()
+    filename: str = ""
+    session: SessionConfig = SessionConfig()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    source: ModelSource | None = None
+    pure: bool = True
