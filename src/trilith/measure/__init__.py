@@ -1,1 +1,37 @@
-"""TODO"""
+"""Measurement: load on an endpoint, what it says about the three floors, and what it cost the server."""
+
+from trilith.measure.bench import BenchPlan, preflight, run_bench
+from trilith.measure.breakdown import Breakdown, FloorTimes, SpanKey, SpanTimes, break_down
+from trilith.measure.conditions import read_conditions
+from trilith.measure.export import to_csv, to_json
+from trilith.measure.histogram import DurationHistogram, DurationSummary
+from trilith.measure.load import Body, Target
+from trilith.measure.load.probe import example_body
+from trilith.measure.process_tree import ProcessSample, cpu_seconds, process_tree
+from trilith.measure.report import render
+from trilith.measure.results import BenchReport, LevelResult
+
+__all__ = [
+    "BenchPlan",
+    "BenchReport",
+    "Body",
+    "Breakdown",
+    "DurationHistogram",
+    "DurationSummary",
+    "FloorTimes",
+    "LevelResult",
+    "ProcessSample",
+    "SpanKey",
+    "SpanTimes",
+    "Target",
+    "break_down",
+    "cpu_seconds",
+    "example_body",
+    "preflight",
+    "process_tree",
+    "read_conditions",
+    "render",
+    "run_bench",
+    "to_csv",
+    "to_json",
+]

@@ -1,0 +1,19 @@
+"""Load on an HTTP endpoint: prepare requests, run a closed loop, get counts and durations."""
+
+from trilith.measure.load.closed_loop import ClosedLoop, LoadOutcome, LoadPlan
+from trilith.measure.load.generator_load import GeneratorLoad
+from trilith.measure.load.recorder import Recorder, TimelineSample
+from trilith.measure.load.target import Body, PreparedRequest, Target, prepare
+
+__all__ = [
+    "Body",
+    "ClosedLoop",
+    "GeneratorLoad",
+    "LoadOutcome",
+    "LoadPlan",
+    "PreparedRequest",
+    "Recorder",
+    "Target",
+    "TimelineSample",
+    "prepare",
+]

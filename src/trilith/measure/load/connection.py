@@ -1,0 +1,201 @@
+"""One HTTP/1.1 connection of the generator: one request at a time, kept alive, driven by callbacks alone.
+
+Rule 1: no task and no future in the hot path: the parser's callback writes the next request.
+Rule 2: this file knows bytes and outcomes. When to send, what to count and when to stop is its owner's (`Exchanges`).
+Rule 3: every way in which an answer can fail to come has one word (`RESET`, `MALFORMED`, `TIMEOUT`, ...).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from typing import Final, Protocol, cast
+
+import httptools
+
+REFUSED: Final = "connection refused"
+RESET: Final = "connection reset"
+CLOSED: Final = "closed before the answer"
+CUT_OFF: Final = "answer cut off"
+MALFORMED: Final = "malformed answer"
+TIMEOUT: Final = "timeout"
+
+_FRAMED: Final = re.compile(rb"\r\n(?:content-length|transfer-encoding)[ \t]*:", re.IGNORECASE)
+
+
+class Exchanges(Protocol):
+    """The owner of connections: hears of every answer and every failure."""
+
+    def answered(self, connection: HttpConnection, status: int) -> None:
+        """A whole answer is there; `connection.reusable` says whether it can carry another request."""
+        ...
+
+    def failed(self, connection: HttpConnection, kind: str) -> None:
+        """The request in flight, if any, gets no answer, and the connection is of no more use."""
+        ...
+
+
+class HttpConnection(asyncio.Protocol):
+    """A connection to the server under load.
+
+    Attributes:
+        sent_at: instant in seconds at which the request in flight was written; for the owner to set.
+        waiting: whether a request is in flight.
+        slot: which of the owner's connections this is.
+        reusable: whether another request may be sent.
+        sampled: whether the request in flight asked for its timeline.
+        timeline: the timeline header of the last sampled answer, or None.
+        received_bytes: bytes read on this connection, heads included.
+    """
+
+    __slots__ = (
+        "_first_bytes",
+        "_lost",
+        "_owner",
+        "_parser",
+        "_plain",
+        "_sampling",
+        "_status_seen",
+        "_transport",
+        "received_bytes",
+        "reusable",
+        "sampled",
+        "sent_at",
+        "slot",
+        "timeline",
+        "waiting",
+    )
+
+    def __init__(self, owner: Exchanges, slot: int, timeline_header: bytes) -> None:
+        self._owner = owner
+        self._transport: asyncio.Transport | None = None
+        # Two parsers, because a callback for each header is what costs, and only sampled answers need one.
+        self._plain = httptools.HttpResponseParser(_AnswerEvents(self))
+        self._sampling = httptools.HttpResponseParser(_SampledAnswerEvents(self, timeline_header))
+        self._parser = self._plain
+        self._first_bytes = b""
+        self._status_seen = False
+        self._lost = False
+        self.slot = slot
+        self.sent_at = 0.0
+        self.waiting = False
+        self.reusable = False
+        self.sampled = False
+        self.timeline: bytes | None = None
+        self.received_bytes = 0
+
+    def send(self, buffers: tuple[bytes, ...], *, sampled: bool) -> None:
+        """Writes a request. The connection must be reusable."""
+        self.waiting = True
+        self.sampled = sampled
+        self._parser = self._sampling if sampled else self._plain
+        self._first_bytes = b""
+        self._status_seen = False
+        transport = self._transport
+        if transport is None:
+            return
+        if len(buffers) == 1:
+            transport.write(buffers[0])
+        else:
+            transport.writelines(buffers)
+
+    def abort(self) -> None:
+        """Drops the connection at once and reports nothing."""
+        self._lost = True
+        self.reusable = False
+        self.waiting = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is open."""
+        self._transport = cast(asyncio.Transport, transport)  # TCP and TLS give no other
+        raw = transport.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.reusable = True
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of an answer."""
+        self.received_bytes += len(data)
+        if not self.waiting:
+            if not self._lost:
+                self._fail(MALFORMED)  # an answer that nobody asked for
+            return
+        if not self._first_bytes:
+            self._first_bytes = data
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError:
+            raise  # a fault of ours in a callback, not the server's
+        except httptools.HttpParserError:
+            if not self._lost:
+                self._fail(MALFORMED)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        if self._lost:
+            return
+        self.reusable = False
+        if self.waiting and self._status_seen and exc is None and self._ends_with_connection():
+            self.message_complete()
+        elif not self.waiting:
+            self._fail(CLOSED)
+        elif exc is not None:
+            self._fail(RESET)
+        else:
+            self._fail(CUT_OFF if self._first_bytes else CLOSED)
+
+    def message_complete(self) -> None:
+        """The parser saw the end of a message."""
+        status = self._parser.get_status_code()
+        if status < 200:
+            self._status_seen = False
+            return
+        self.waiting = False
+        self.reusable = self.reusable and self._parser.should_keep_alive()
+        self._owner.answered(self, status)
+
+    def headers_complete(self) -> None:
+        """The parser saw the end of a head."""
+        self._status_seen = True
+
+    def _ends_with_connection(self) -> bool:
+        # An answer with neither length nor chunks ends where the connection ends (RFC 9112, section 6.3).
+        head, separator, _ = self._first_bytes.partition(b"\r\n\r\n")
+        return bool(separator) and not _FRAMED.search(head)
+
+    def _fail(self, kind: str) -> None:
+        self._lost = True
+        self.reusable = False
+        if self._transport is not None:
+            self._transport.abort()
+        self._owner.failed(self, kind)
+
+
+class _AnswerEvents:
+    """What the parser tells a connection about an ordinary answer."""
+
+    __slots__ = ("on_headers_complete", "on_message_complete")
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self.on_headers_complete = connection.headers_complete
+        self.on_message_complete = connection.message_complete
+
+
+class _SampledAnswerEvents:
+    """The same for an answer whose timeline was asked for."""
+
+    __slots__ = ("_connection", "_header", "on_headers_complete", "on_message_complete")
+
+    def __init__(self, connection: HttpConnection, header: bytes) -> None:
+        self._connection = connection
+        self._header = header
+        self.on_headers_complete = connection.headers_complete
+        self.on_message_complete = connection.message_complete
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header of the answer."""
+        if name.lower() == self._header:
+            self._connection.timeline = value

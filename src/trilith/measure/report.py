@@ -1,0 +1,141 @@
+"""A report as tables for a person. Only builds what rich prints; it prints nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from trilith.measure.breakdown import FLOOR_NAMES, Breakdown
+from trilith.measure.histogram import DurationSummary
+from trilith.measure.results import BenchReport, LevelResult
+
+
+def render(report: BenchReport) -> RenderableType:
+    """The load table, the breakdown of the last level that has one, and what to doubt."""
+    parts: list[RenderableType] = [load_table(report)]
+    for level in reversed(report.levels):
+        if level.breakdown is not None:
+            parts.append(breakdown_table(level.breakdown, level.concurrency))
+            break
+    parts.extend(Text(line, style="yellow") for line in notes(report))
+    return Group(*parts)
+
+
+def load_table(report: BenchReport) -> Table:
+    """One line a level."""
+    table = Table(
+        title=f"{report.method} {report.url}",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        caption="load: requests in flight. data: sent and received. client: generator's share of a core.",
+        caption_justify="left",
+    )
+    with_cpu = any(level.server_cpu_s is not None for level in report.levels)
+    names = ["load", "req/s", "p50", "p90", "p99", "max", "mean", "failed"]
+    names += ["CPU/req"] if with_cpu else []
+    for name in [*names, "data", "client"]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for level in report.levels:
+        cpu_s = level.server_cpu_per_request_s
+        table.add_row(
+            str(level.concurrency),
+            f"{level.requests_per_s:,.1f}" if level.requests_per_s < 100 else f"{level.requests_per_s:,.0f}",
+            *_latency_cells(level.latency),
+            f"[red]{level.failed:,}[/]" if level.failed else "0",
+            *([duration(cpu_s) if cpu_s is not None else "-"] if with_cpu else []),
+            size(level.sent_bytes + level.received_bytes),
+            f"{level.generator.cpu_share:.0%}",
+            style="dim" if level.spoiled else "",
+        )
+    return table
+
+
+def breakdown_table(breakdown: Breakdown, concurrency: int) -> Table:
+    """Floors first, the slowest on top, then every span."""
+    title = f"Where the time goes at concurrency {concurrency} (own time a request, {breakdown.requests:,} sampled)"
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("floor", no_wrap=True)
+    table.add_column("span", overflow="fold")
+    for name in ("share", "mean", "p50", "p99", "calls"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for floor in breakdown.floors:
+        table.add_row(floor_name(floor.floor), "", f"{floor.share:.0%}", *_span_cells(floor.own), "", style="bold")
+    table.add_section()
+    for span in breakdown.spans:
+        key = span.key
+        table.add_row(
+            floor_name(key.floor),
+            f"{key.name}: {key.earlier} -> {key.later}",
+            "",
+            *_span_cells(span.own),
+            f"{span.calls_per_request:.3g}",
+        )
+    return table
+
+
+def notes(report: BenchReport) -> Iterator[str]:
+    """What a reader must know before believing the figures."""
+    if report.interrupted:
+        yield "Interrupted: the last level was not measured to its end."
+    for level in report.levels:
+        yield from _level_notes(level)
+    if report.levels and all(level.breakdown is None for level in report.levels):
+        yield "No breakdown: the server does not answer the trilith-timeline header (it is not Trilith, or it is off)."
+
+
+def _level_notes(level: LevelResult) -> Iterator[str]:
+    at = f"At concurrency {level.concurrency}"
+    if level.errors:
+        kinds = ", ".join(f"{count:,} x {kind}" for kind, count in level.errors.items())
+        yield f"{at}: {level.failed:,} failed requests: {kinds}."
+    if level.spoiled:
+        yield (
+            f"{at}: SPOILED: the generator used {level.generator.cpu_share:.0%} of its core, so it set the pace and"
+            " not the server. The server can do more than this."
+        )
+    elif level.generator.contended:
+        yield (
+            f"{at}: the generator waited for a core {level.generator.wait_share:.0%} of the time: the latencies include"
+            " that wait. Give it a core of its own."
+        )
+
+
+def floor_name(floor: int) -> str:
+    """A floor by number and name."""
+    name = FLOOR_NAMES.get(floor, "unknown")
+    return f"{floor} {name}" if floor > 0 else name
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that suits them, with three significant digits."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            value = seconds / scale
+            return f"{value:.0f}{unit}" if value >= 100 else f"{value:.3g}{unit}"
+    return f"{seconds * 1e6:.2g}µs" if seconds else "0"
+
+
+def size(size_bytes: int) -> str:
+    """Bytes in the unit that suits them."""
+    value = float(size_bytes)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.0f}{unit}" if value >= 100 else f"{value:.3g}{unit}"
+        value /= 1000
+    return f"{value:,.1f}GB"
+
+
+def _latency_cells(latency: DurationSummary) -> list[str]:
+    if not latency.count:
+        return ["-"] * 5
+    return [duration(value) for value in (latency.p50_s, latency.p90_s, latency.p99_s, latency.max_s, latency.mean_s)]
+
+
+def _span_cells(own: DurationSummary) -> list[str]:
+    return [duration(value) for value in (own.mean_s, own.p50_s, own.p99_s)]
