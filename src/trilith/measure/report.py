@@ -32,12 +32,14 @@ def load_table(report: BenchReport) -> Table:
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
         padding=(0, 1, 0, 0),
         caption="load: requests in flight. data: sent and received. client: generator's share of a core.",
         caption_justify="left",
     )
     with_cpu = any(level.server_cpu_s is not None for level in report.levels)
-    names = ["load", "req/s", "p50", "p90", "p99", "max", "mean", "failed"]
+    names = ["load", "req/s", "p50", "p90", "p99", "max", "mean", "fail"]
     names += ["CPU/req"] if with_cpu else []
     for name in [*names, "data", "client"]:
         table.add_column(name, justify="right", no_wrap=True)
@@ -59,7 +61,15 @@ def load_table(report: BenchReport) -> Table:
 def breakdown_table(breakdown: Breakdown, concurrency: int) -> Table:
     """Floors first, the slowest on top, then every span."""
     title = f"Where the time goes at concurrency {concurrency} (own time a request, {breakdown.requests:,} sampled)"
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     table.add_column("floor", no_wrap=True)
     table.add_column("span", overflow="fold")
     for name in ("share", "mean", "p50", "p99", "calls"):

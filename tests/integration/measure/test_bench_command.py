@@ -1,0 +1,103 @@
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from trilith.cli.bench import bench
+from trilith.errors import SetupError
+
+RUN = "import sys\nfrom trilith.cli.bench import bench\nsys.exit(bench(sys.argv[1], duration=sys.argv[2], warmup='0s'))"
+
+
+class Echo(BaseHTTPRequestHandler):
+    """404 for /missing and /openapi.json, 500 for /broken, else the body back."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_GET(self):
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response({"/missing": 404, "/openapi.json": 404, "/broken": 500}.get(self.path, 200))
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def echo_port():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join(10)
+
+
+def test_table_json_and_csv(echo_port, tmp_path, capsys):
+    (tmp_path / "body.json").write_bytes(b'{"x": 1}')
+    code = bench(
+        f"http://127.0.0.1:{echo_port}/echo",
+        data=(str(tmp_path / "body.json"), '{"x": 2}'),
+        concurrency="1,2",
+        duration="200ms",
+        warmup="50ms",
+        pid=os.getpid(),
+        json=tmp_path / "report.json",
+        csv=tmp_path / "report.csv",
+    )
+    assert code == 0
+    shown = capsys.readouterr().out
+    assert "req/s" in shown
+    assert "No breakdown" in shown
+    report = json.loads((tmp_path / "report.json").read_bytes())
+    assert report["method"] == "POST"
+    assert [level["concurrency"] for level in report["levels"]] == [1, 2]
+    assert all(level["latency"]["count"] > 5 and not level["errors"] for level in report["levels"])
+    assert report["levels"][0]["server_cpu_s"] > 0
+    assert len(list(csv.DictReader((tmp_path / "report.csv").read_text().splitlines()))) == 2
+
+
+def test_json_on_standard_output_comes_alone(echo_port, capfdbinary):
+    bench(f"http://127.0.0.1:{echo_port}/", concurrency="1", duration="50ms", warmup="0s", json=Path("-"))
+    assert json.loads(capfdbinary.readouterr().out)["levels"]
+
+
+def test_a_wrong_request_is_told_at_once(echo_port):
+    with pytest.raises(SetupError, match="status 404"):
+        bench(f"http://127.0.0.1:{echo_port}/missing")
+
+
+def test_nothing_listens(echo_port):
+    with pytest.raises(SetupError, match="connection refused"):
+        bench("http://127.0.0.1:1/")
+
+
+def test_if_everything_fails_the_exit_status_says_so(echo_port, capsys):
+    assert bench(f"http://127.0.0.1:{echo_port}/broken", concurrency="2", duration="100ms", warmup="0s") == 1
+    assert "status 500" in capsys.readouterr().out
+
+
+def test_an_interrupt_shows_what_was_measured(echo_port):
+    running = subprocess.Popen(
+        [sys.executable, "-c", RUN, f"http://127.0.0.1:{echo_port}/", "30s"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    timer = threading.Timer(1.5, running.send_signal, [signal.SIGINT])
+    timer.start()
+    out, err = running.communicate(timeout=20)
+    timer.cancel()
+    assert running.returncode == 130, err
+    assert b"Interrupted" in out

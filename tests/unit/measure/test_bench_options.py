@@ -1,0 +1,22 @@
+import pytest
+
+from trilith.cli.bench import parse_concurrency, parse_duration_s
+from trilith.errors import InvalidConfig
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("5s", 5), ("2m", 120), ("1h", 3600), ("1.5", 1.5)])
+def test_durations(text, seconds):
+    assert parse_duration_s("--duration", text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "s", "5 days", "-1s", "1e3"])
+def test_what_is_no_duration_is_refused_with_its_option(text):
+    with pytest.raises(InvalidConfig, match="--warmup"):
+        parse_duration_s("--warmup", text)
+
+
+def test_concurrency():
+    assert parse_concurrency("1, 8,32") == (1, 8, 32)
+    for text in ("", "0", "1,,2", "a", "20000", "-1"):
+        with pytest.raises(InvalidConfig, match="--concurrency"):
+            parse_concurrency(text)

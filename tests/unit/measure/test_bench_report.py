@@ -1,0 +1,105 @@
+import csv
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from trilith.measure import BenchReport, LevelResult, render, to_csv, to_json
+from trilith.measure.load import GeneratorLoad, LoadOutcome, Recorder
+from trilith.measure.report import duration, size
+
+TIMELINE = json.dumps(["gateway", 3, [["received", 1.0], ["answered", 1.002]], []]).encode()
+
+
+def outcome(*, ok=90, errors=(), cpu_share=0.2, wait_share=0.0, timeline=True, server_cpu_s=None):
+    recorder = Recorder(sent_bytes=1000, received_bytes=2000)
+    for _ in range(ok):
+        recorder.answer(200, 0.004)
+    for kind in errors:
+        recorder.error(kind)
+    if timeline:
+        recorder.sample(TIMELINE, 0.004)
+    return LoadOutcome(
+        recorder=recorder,
+        elapsed_s=2.0,
+        generator=GeneratorLoad(cpu_share=cpu_share, wait_share=wait_share),
+        server_cpu_s=server_cpu_s,
+        interrupted=False,
+    )
+
+
+def report(*outcomes, interrupted=False):
+    levels = tuple(LevelResult.of(one, concurrency) for concurrency, one in enumerate(outcomes, start=1))
+    return BenchReport(
+        url="http://h/p", method="GET", bodies=(), conditions={"cores": 2}, levels=levels, interrupted=interrupted
+    )
+
+
+def text(of):
+    console = Console(width=110, record=True, file=io.StringIO())
+    console.print(render(of))
+    return console.export_text()
+
+
+def test_figures_of_a_level():
+    level = report(outcome(errors=["timeout"] * 10, server_cpu_s=0.5)).levels[0]
+    assert level.requests_per_s == 45
+    assert level.failed == 10
+    assert level.server_cpu_per_request_s == pytest.approx(0.005)
+    assert not level.spoiled
+
+
+def test_the_table_names_the_floor_that_takes_the_time():
+    shown = text(report(outcome()))
+    assert "3 orchestration" in shown
+    assert "gateway: received -> answered" in shown
+    assert "outside" in shown
+
+
+def test_the_notes_tell_what_to_doubt():
+    shown = " ".join(
+        text(
+            report(
+                outcome(errors=["status 500"] * 3, cpu_share=0.97, timeline=False),
+                outcome(wait_share=0.3, timeline=False),
+                interrupted=True,
+            )
+        ).split()
+    )
+    assert "3 x status 500" in shown
+    assert "SPOILED" in shown
+    assert "waited for a core 30%" in shown
+    assert "No breakdown" in shown
+    assert "Interrupted" in shown
+
+
+def test_only_a_run_without_any_success_has_failed():
+    assert report(outcome(ok=0, errors=["connection refused"])).all_failed
+    assert not report(outcome(ok=0, errors=["timeout"]), outcome()).all_failed
+    assert not report(outcome(ok=0)).all_failed
+
+
+def test_json_holds_everything_and_csv_one_line_a_level():
+    made = report(outcome(server_cpu_s=0.9), outcome(errors=["timeout"]))
+    parsed = json.loads(to_json(made))
+    assert parsed["schema"] == "trilith-bench/1"
+    assert parsed["levels"][0]["server_cpu_per_request_s"] == pytest.approx(0.01)
+    assert parsed["levels"][0]["breakdown"]["floors"][0]["floor"] == 3
+    assert parsed["levels"][1]["errors"] == {"timeout": 1}
+    rows = list(csv.DictReader(io.StringIO(to_csv(made))))
+    assert [row["concurrency"] for row in rows] == ["1", "2"]
+    assert rows[0]["server_cpu_us_per_request"] == "10000.0"
+    assert rows[1]["failed"] == "1"
+
+
+def test_units():
+    assert [duration(value) for value in (0, 5e-8, 3.14159e-4, 0.0025, 2.5, 250)] == [
+        "0",
+        "0.05µs",
+        "314µs",
+        "2.5ms",
+        "2.5s",
+        "250s",
+    ]
+    assert [size(value) for value in (0, 999, 1500, 250_000, 3 * 10**9)] == ["0B", "999B", "1.5kB", "250kB", "3.0GB"]
