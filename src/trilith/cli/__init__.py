@@ -1,1 +1,39 @@
-"""TODO"""
+"""The command line. One small file a command; each is imported when it is called, so that `trilith serve` starts fast.
+
+Rule: a `SetupError` is one sentence for a person and exit code 2; a traceback means a Bug.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App
+
+from trilith import __version__
+from trilith.errors import TrilithError
+
+
+def make_app() -> App:
+    """The command-line application."""
+    app = App(
+        name="trilith",
+        help="Serve models: run them, turn Python into an API, run many of them, measure what helps.",
+        version=__version__,
+        result_action="return_value",
+    )
+    app.command("trilith.cli.serve:serve", help="Serve a folder of models, or a service written in Python.")
+    app.command("trilith.cli.status:status", help="Show the servers that run on this machine.")
+    app.command("trilith.cli.bench:bench", help="Measure an HTTP endpoint under load.")
+    app.register_install_completion_command()
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the `trilith` command."""
+    try:
+        result = make_app()(arguments)
+    except TrilithError as error:
+        sys.stderr.write(f"trilith: {error.message}\n")
+        raise SystemExit(2) from None
+    raise SystemExit(result if isinstance(result, int) else 0)

@@ -1,1 +1,38 @@
-"""TODO"""
+"""Floor 3: run many of them. This front has what the command line and other programs may use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trilith.orchestration.spec import ServeOptions
+
+if TYPE_CHECKING:
+    from trilith.orchestration.engine.reports import ServerReport
+
+__all__ = ["ServeOptions", "ServerReport", "serve_forever", "server_reports"]
+
+
+def serve_forever(options: ServeOptions) -> int:
+    """Runs a server in the foreground until it is told to stop; the exit code.
+
+    Raises:
+        SetupError: it cannot be started as asked.
+    """
+    from trilith.orchestration.engine.agent import serve
+
+    return serve(options)
+
+
+def server_reports() -> list[ServerReport]:
+    """The servers of this user on this machine, and what each says of itself."""
+    from trilith.orchestration.engine.reports import reports
+
+    return reports()
+
+
+def __getattr__(name: str) -> object:
+    if name == "ServerReport":
+        from trilith.orchestration.engine.reports import ServerReport
+
+        return ServerReport
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

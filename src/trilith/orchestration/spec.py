@@ -1,4 +1,4 @@
-"""What the local engine is asked to do, as frozen values. Decoded at the edge (the command line), then passed narrowly."""
+"""What the local engine is asked to do, as frozen values. Decoded at the edge (the command line), passed narrowly."""
 
 from __future__ import annotations
 

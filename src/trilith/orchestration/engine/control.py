@@ -19,7 +19,7 @@ class Message(msgspec.Struct, frozen=True, tag_field="kind", kw_only=True):
     """Base of all control messages."""
 
 
-class Deploy(Message, tag="deploy"):
+class Deploy(Message, frozen=True, tag="deploy"):
     """Agent to gateway: serve this application (its description as JSON) from this revision's replicas."""
 
     description: msgspec.Raw
@@ -27,19 +27,19 @@ class Deploy(Message, tag="deploy"):
     model_roots: list[str]
 
 
-class RemoveReplica(Message, tag="remove_replica"):
+class RemoveReplica(Message, frozen=True, tag="remove_replica"):
     """Agent to gateway: send nothing more to the replica and say when it is idle."""
 
     replica_id: int
 
 
-class ReplicaIdle(Message, tag="replica_idle"):
+class ReplicaIdle(Message, frozen=True, tag="replica_idle"):
     """Gateway to agent: a removed replica has nothing in flight."""
 
     replica_id: int
 
 
-class Replicas(Message, tag="replicas"):
+class Replicas(Message, frozen=True, tag="replicas"):
     """Agent to gateway: the state of each replica, for `status`."""
 
     replicas: list[ReplicaRow]
@@ -56,35 +56,39 @@ class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int
 
 
-class Listening(Message, tag="listening"):
+class Listening(Message, frozen=True, tag="listening"):
     """Gateway to agent: requests are answered (with 503 while nothing is ready)."""
 
 
-class GatewayReady(Message, tag="gateway_ready"):
+class GatewayReady(Message, frozen=True, tag="gateway_ready"):
     """Gateway to agent: models of the revision are loaded, or why one is not."""
 
     revision: int
     failures: list[str]
 
 
-class Described(Message, tag="described"):
-    """Worker to agent: the application that its target holds, before anything of it is constructed."""
+class Described(Message, frozen=True, tag="described"):
+    """Worker to agent: the application that its target holds, before anything of it is constructed.
+
+    `model_roots` are the folders in which its model names are to be looked up, in order.
+    """
 
     description: msgspec.Raw
+    model_roots: list[str]
 
 
-class Ready(Message, tag="ready"):
+class Ready(Message, frozen=True, tag="ready"):
     """Worker to agent: the service is constructed and registered at the gateway."""
 
 
-class Failed(Message, tag="failed"):
+class Failed(Message, frozen=True, tag="failed"):
     """Child to agent: it cannot start. The reason is for a person; `detail` may hold the user's traceback."""
 
     reason: str
     detail: str = ""
 
 
-class Stop(Message, tag="stop"):
+class Stop(Message, frozen=True, tag="stop"):
     """Agent to child: finish what you have within `deadline_s` seconds, then exit."""
 
     deadline_s: float

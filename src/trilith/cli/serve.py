@@ -1,0 +1,84 @@
+"""`trilith serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trilith.errors import InvalidConfig
+
+
+def serve(
+    target: str,
+    /,
+    *,
+    host: str = "127.0.0.1",
+    http_port: int = 8000,
+    grpc_port: int = 8001,
+    metrics_port: int = 8002,
+    replicas: int | None = None,
+    reload: bool = False,
+    models: tuple[Path, ...] = (),
+    drain_timeout_s: float = 30.0,
+    max_body_mb: int = 64,
+    tls_certificate: Path | None = None,
+    tls_key: Path | None = None,
+    debug: bool = False,
+) -> int:
+    """Serve a folder of models, or a service written in Python.
+
+    Parameters
+    ----------
+    target
+        A model repository folder (`models/`), or a service: `module:Name`, `path/to/app.py:Name`.
+    host
+        Address to listen on. 127.0.0.1 is reached from this machine only; 0.0.0.0 from everywhere.
+    http_port
+        HTTP port; 0 lets the system choose.
+    grpc_port
+        gRPC port; 0 lets the system choose.
+    metrics_port
+        Port for /metrics and /status; 0 lets the system choose.
+    replicas
+        Processes of the served (root) service, instead of what it declares.
+    reload
+        Start the service anew when one of its source files changes.
+    models
+        A folder in which `trilith.model(NAME)` looks first. May be given several times.
+    drain_timeout_s
+        Seconds that requests in flight get after Ctrl-C or SIGTERM.
+    max_body_mb
+        Largest request body, in MB.
+    tls_certificate
+        PEM file with the certificate chain: serve HTTPS and gRPC over TLS.
+    tls_key
+        PEM file with the private key.
+    debug
+        Send the text of exceptions in your code to clients.
+    """
+    from trilith.orchestration import ServeOptions, serve_forever
+
+    if replicas is not None and replicas < 1:
+        raise InvalidConfig(f"--replicas must be at least 1, got {replicas}")
+    if max_body_mb < 1:
+        raise InvalidConfig(f"--max-body-mb must be at least 1, got {max_body_mb}")
+    if (tls_certificate is None) != (tls_key is None):
+        raise InvalidConfig("--tls-certificate and --tls-key go together")
+    for option, port in (("--http-port", http_port), ("--grpc-port", grpc_port), ("--metrics-port", metrics_port)):
+        if not 0 <= port <= 65535:
+            raise InvalidConfig(f"{option} must be from 0 to 65535, got {port}")
+    options = ServeOptions(
+        target=target,
+        host=host,
+        http_port=http_port,
+        grpc_port=grpc_port,
+        metrics_port=metrics_port,
+        replicas=replicas,
+        reload=reload,
+        model_roots=tuple(str(path.resolve()) for path in models),
+        drain_s=drain_timeout_s,
+        max_body_bytes=max_body_mb << 20,
+        debug=debug,
+        tls_certificate=str(tls_certificate) if tls_certificate is not None else None,
+        tls_key=str(tls_key) if tls_key is not None else None,
+    )
+    return serve_forever(options)

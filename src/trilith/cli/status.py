@@ -1,0 +1,65 @@
+"""`trilith status`: the servers of this user, what runs in them, and whether it is well."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from trilith.orchestration import ServerReport
+
+
+def status(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+    """Show the servers that run on this machine.
+
+    Parameters
+    ----------
+    json
+        Print JSON instead of tables.
+    """
+    from trilith.orchestration import server_reports
+
+    reports = server_reports()
+    if json:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(reports)).decode() + "\n")
+    elif not reports:
+        sys.stdout.write("no server is running; start one with `trilith serve TARGET`\n")
+    else:
+        _show(reports)
+    return 0 if all(report.status is not None and report.status.ready for report in reports) else 1
+
+
+def _show(reports: list[ServerReport]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for report in reports:
+        record, found = report.record, report.status
+        state = "does not answer" if found is None else "ready" if found.ready else "not ready"
+        console.print(f"[bold]{record.target}[/]  {state}  pid {record.pid}  http {record.http}  gRPC {record.grpc}")
+        if found is None:
+            continue
+        if found.services:
+            table = Table("service", "replica", "state", "pid", "restarts", "in flight", "waiting", box=None)
+            for service in found.services:
+                for row in service.replicas:
+                    table.add_row(
+                        service.name,
+                        str(row.replica_id),
+                        row.state,
+                        str(row.pid),
+                        str(row.restarts),
+                        str(service.in_flight),
+                        str(service.waiting),
+                    )
+            console.print(table)
+        if found.models:
+            table = Table("model", "version", "state", "", box=None)
+            for model in found.models:
+                table.add_row(model.name, model.version, model.state, model.reason)
+            console.print(table)

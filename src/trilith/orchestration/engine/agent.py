@@ -1,0 +1,442 @@
+"""The foreground process of `trilith serve`: holds the listening sockets, starts and supervises everything else.
+
+Rule 1: no user code and no request ever runs here, so that nothing a user does can stop the supervision.
+Rule 2: what to do is decided by `reconcile`; this file observes, carries out, and tells a person.
+Rule 3: the order of stopping: the gateway stops accepting and finishes what is in flight (it needs the replicas for
+    that); then the replicas are told to stop; what is left after its time is killed. A second signal kills at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trilith.errors import SetupError
+from trilith.orchestration.engine import control
+from trilith.orchestration.engine.launch import GatewayArguments, WorkerArguments
+from trilith.orchestration.engine.places import ServerRecord, private_folder, write_record
+from trilith.orchestration.engine.process import ChildProcess
+from trilith.orchestration.engine.replicas import Replica, ReplicaBook
+from trilith.orchestration.engine.sockets import address_of, listen_tcp, listen_unix
+from trilith.orchestration.reconcile import DesiredService, Drain, Kill, Limits, Start, StartBackoff, reconcile
+from trilith.orchestration.spec import DeployedApplication, ServeOptions
+from trilith.orchestration.state import ReplicaEvent, ReplicaState
+
+_GATEWAY_MODULE = "trilith.orchestration.engine.gateway"
+_WORKER_MODULE = "trilith.orchestration.engine.worker"
+_GATEWAY = "gateway"  # its key in the back-off book
+
+
+class Agent:
+    """Runs one server until it is told to stop."""
+
+    def __init__(self, options: ServeOptions, *, tell: Callable[[str], None]) -> None:
+        """Assigns; `run` begins. `tell` shows one line to a person."""
+        self._options = options
+        self._tell = tell
+        self._book = ReplicaBook()
+        self._backoff = StartBackoff()
+        self._limits = Limits()
+        self._desired: list[DesiredService] = []
+        self._described: control.Described | None = None
+        self._revision = 1
+        self._gateway: ChildProcess | None = None
+        self._gateway_loaded = -1  # the revision whose models the gateway has loaded
+        self._announced = -1
+        self._stopping = False
+        self._exit_code = 0
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake: asyncio.TimerHandle | None = None
+
+    async def run(self) -> int:
+        """Serves until SIGTERM, SIGINT or a failure to start; the exit code.
+
+        Raises:
+            PortInUse: a port is taken.
+            SetupError: an address cannot be used.
+        """
+        loop = asyncio.get_running_loop()
+        with contextlib.ExitStack() as undo:
+            self._bind(undo)
+            for signal_number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(signal_number, self._signalled)
+            await self._start_gateway()
+            if not self._is_repository:
+                await self._start_worker("")
+                if self._options.reload:
+                    self._spawn(self._watch())
+            try:
+                while not self._stopping:
+                    await self._changed.wait()
+                    self._changed.clear()
+                    if not self._stopping:
+                        await self._converge()
+            finally:
+                await self._stop()
+        return self._exit_code
+
+    # Beginning
+
+    @property
+    def _is_repository(self) -> bool:
+        return Path(self._options.target).is_dir()
+
+    def _bind(self, undo: contextlib.ExitStack) -> None:
+        options = self._options
+        self._http = undo.enter_context(listen_tcp(options.host, options.http_port, option="--http-port"))
+        self._grpc = undo.enter_context(listen_tcp(options.host, options.grpc_port, option="--grpc-port"))
+        self._metrics = undo.enter_context(listen_tcp(options.host, options.metrics_port, option="--metrics-port"))
+        folder = Path(tempfile.mkdtemp(prefix="peers-", dir=private_folder()))
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        self._peers_path = folder / "gateway.sock"
+        self._peers = undo.enter_context(listen_unix(self._peers_path))
+        record = ServerRecord(
+            pid=os.getpid(),
+            target=options.target,
+            started_at=time.time(),
+            http=_shown(*address_of(self._http)),
+            grpc=_shown(*address_of(self._grpc)),
+            metrics=_shown(*address_of(self._metrics)),
+        )
+        path = write_record(record)
+        undo.callback(path.unlink, missing_ok=True)
+
+    async def _start_gateway(self) -> None:
+        options = self._options
+        descriptors = [self._http.fileno(), self._grpc.fileno(), self._metrics.fileno(), self._peers.fileno()]
+        arguments = GatewayArguments(
+            http_fd=descriptors[0],
+            grpc_fd=descriptors[1],
+            metrics_fd=descriptors[2],
+            peers_fd=descriptors[3],
+            repositories=[options.target] if self._is_repository else [],
+            max_body_bytes=options.max_body_bytes,
+            tls_certificate=options.tls_certificate,
+            tls_key=options.tls_key,
+        )
+        self._gateway_loaded = -1
+        gateway = await ChildProcess.start(
+            _GATEWAY_MODULE,
+            [msgspec.json.encode(arguments).decode()],
+            pass_fds=descriptors,
+            environment=dict(os.environ),
+        )
+        self._gateway = gateway
+        self._deploy()
+        self._spawn(self._follow_gateway(gateway))
+
+    async def _start_worker(self, service: str) -> None:
+        replica_id = self._book.new_id()
+        arguments = WorkerArguments(
+            target=self._options.target,
+            service=service,
+            replica_id=replica_id,
+            revision=self._revision,
+            peers_path=str(self._peers_path),
+            model_roots=list(self._options.model_roots),
+            debug=self._options.debug,
+        )
+        process = await ChildProcess.start(
+            _WORKER_MODULE, [msgspec.json.encode(arguments).decode()], environment=dict(os.environ)
+        )
+        replica = Replica(
+            replica_id=replica_id,
+            service=service,
+            revision=self._revision,
+            process=process,
+            since=time.monotonic(),
+        )
+        self._book.add(replica)
+        self._spawn(self._follow_worker(replica))
+
+    # Following the children
+
+    async def _follow_gateway(self, gateway: ChildProcess) -> None:
+        async for message in gateway.channel.messages():
+            if isinstance(message, control.GatewayReady):
+                self._gateway_loaded = message.revision
+                for failure in message.failures:
+                    self._tell(f"model not available: {failure}")
+            elif isinstance(message, control.ReplicaIdle):
+                replica = self._book.get(message.replica_id)
+                if replica is not None and replica.state is ReplicaState.DRAINING:
+                    self._order_stop(replica, ReplicaEvent.IDLE)
+            elif isinstance(message, control.Failed):
+                self._tell(f"the gateway cannot start: {message.reason}")
+                self._give_up()
+            self._changed.set()
+        code = await gateway.wait()
+        if self._stopping:
+            return
+        now = time.monotonic()
+        self._backoff.exited(_GATEWAY, ready_for_s=None if self._gateway_loaded < 0 else 60.0, now=now)
+        if self._backoff.given_up(_GATEWAY):
+            self._tell("the gateway ended again and again; giving up")
+            self._give_up()
+            return
+        self._tell(f"the gateway ended ({_cause(code)}); starting another, replicas keep running")
+        await asyncio.sleep(max(0.0, self._backoff.not_before(_GATEWAY) - now))
+        if not self._stopping:
+            await self._start_gateway()
+            self._changed.set()
+
+    async def _follow_worker(self, replica: Replica) -> None:
+        async for message in replica.process.channel.messages():
+            if isinstance(message, control.Described):
+                self._adopt_description(replica, message)
+            elif isinstance(message, control.Ready):
+                if replica.state is ReplicaState.STARTING:
+                    self._book.event(replica, ReplicaEvent.READY, time.monotonic())
+            elif isinstance(message, control.Failed):
+                replica.failure = message.reason
+                self._tell(_with_detail(f"{replica.service or self._options.target}: {message.reason}", message.detail))
+            self._changed.set()
+        code = await replica.process.wait()
+        now = time.monotonic()
+        expected = replica.state in (ReplicaState.STOPPING, ReplicaState.DRAINING)
+        ready_for_s = None if replica.ready_at is None else now - replica.ready_at
+        self._book.event(replica, ReplicaEvent.EXITED, now)
+        self._changed.set()
+        if self._stopping or expected:
+            return
+        if not replica.service:
+            self._seed_failed(replica)
+            return
+        self._backoff.exited(replica.service, ready_for_s=ready_for_s, now=now)
+        self._book.count_restart(replica.service)
+        self._tell(f"a replica of {replica.service} (pid {replica.process.pid}) ended: {_cause(code)}")
+        if self._backoff.given_up(replica.service):
+            self._tell(f"{replica.service} failed {self._backoff.failures(replica.service)} times in a row; giving up")
+            if not self._book.running(replica.service, replica.revision):
+                self._give_up()
+
+    def _seed_failed(self, replica: Replica) -> None:
+        """The first worker of a revision died before it could say what the application is."""
+        if not replica.failure:
+            self._tell(f"{self._options.target}: the worker ended before it had loaded the target")
+        if self._described is None:
+            self._give_up()
+        else:
+            self._tell("the change cannot be loaded; the revision before it keeps serving")
+            self._revision -= 1
+
+    def _adopt_description(self, replica: Replica, described: control.Described) -> None:
+        application = msgspec.json.decode(described.description, type=DeployedApplication)
+        self._described = described
+        root = application.services[0].name
+        replica.service = root
+        override = self._options.replicas
+        self._desired = [
+            DesiredService(
+                service=service.name,
+                replicas=override if override is not None and service.name == root else service.replicas,
+                revision=self._revision,
+            )
+            for service in application.services
+        ]
+        for service in application.services:
+            self._backoff.forget(service.name)
+        self._deploy()
+
+    def _deploy(self) -> None:
+        if self._gateway is not None and self._described is not None:
+            self._gateway.channel.send(
+                control.Deploy(
+                    description=self._described.description,
+                    revision=self._revision,
+                    model_roots=self._described.model_roots,
+                )
+            )
+
+    # Converging
+
+    async def _converge(self) -> None:
+        plan = reconcile(
+            self._desired, self._book.observed(), backoff=self._backoff, limits=self._limits, now=time.monotonic()
+        )
+        for action in plan.actions:
+            if isinstance(action, Start):
+                await self._start_worker(action.service)
+            elif isinstance(action, Drain):
+                self._drain(action.replica_id)
+            else:
+                self._kill(action)
+        if self._gateway is not None:
+            self._gateway.channel.send(control.Replicas(replicas=self._book.rows()))
+        self._announce()
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+        if plan.wake_at is not None:
+            delay_s = max(0.0, plan.wake_at - time.monotonic())
+            self._wake = asyncio.get_running_loop().call_later(delay_s, self._changed.set)
+
+    def _drain(self, replica_id: int) -> None:
+        replica = self._book.get(replica_id)
+        if replica is None:
+            return
+        if replica.state is ReplicaState.STARTING:
+            self._order_stop(replica, ReplicaEvent.DRAIN)
+            return
+        self._book.event(replica, ReplicaEvent.DRAIN, time.monotonic())
+        if self._gateway is not None:
+            self._gateway.channel.send(control.RemoveReplica(replica_id=replica_id))
+
+    def _order_stop(self, replica: Replica, event: ReplicaEvent) -> None:
+        self._book.event(replica, event, time.monotonic())
+        replica.process.channel.send(control.Stop(deadline_s=self._limits.stop_s))
+
+    def _kill(self, action: Kill) -> None:
+        replica = self._book.get(action.replica_id)
+        if replica is not None:
+            self._tell(f"killing a replica of {replica.service} (pid {replica.process.pid}): {action.reason}")
+            starting = replica.state is ReplicaState.STARTING
+            if starting:
+                self._backoff.exited(replica.service, ready_for_s=None, now=time.monotonic())
+            self._book.event(replica, ReplicaEvent.KILL, time.monotonic())
+            replica.process.kill()
+
+    def _announce(self) -> None:
+        """Says once a revision that everything is up."""
+        if self._announced == self._revision or self._gateway_loaded < 0:
+            return
+        if self._is_repository:
+            up = True
+        else:
+            up = bool(self._desired) and all(
+                self._book.running(entry.service, entry.revision) >= entry.replicas for entry in self._desired
+            )
+            up = up and self._gateway_loaded >= self._revision
+        if up:
+            self._announced = self._revision
+            services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in self._desired)
+            scheme = "https" if self._options.tls_certificate else "http"
+            self._tell(
+                f"ready: {scheme}://{_shown(*address_of(self._http))} (try /docs)"
+                f"  gRPC {_shown(*address_of(self._grpc))}"
+                f"  metrics http://{_shown(*address_of(self._metrics))}/metrics"
+                + (f"  [{services}]" if services else "")
+            )
+
+    async def _watch(self) -> None:
+        from watchfiles import PythonFilter, awatch  # only with --reload
+
+        folder = _source_folder(self._options.target)
+        self._tell(f"watching {folder} for changes")
+        async for changes in awatch(folder, watch_filter=PythonFilter(), step=50, debounce=200):
+            names = ", ".join(sorted({Path(path).name for _, path in changes}))
+            self._tell(f"changed: {names}; starting revision {self._revision + 1}")
+            for replica in self._book.all():  # a seed of an earlier change that is still loading is out of date
+                if not replica.service:
+                    self._order_stop(replica, ReplicaEvent.KILL)
+                    replica.process.kill()
+            self._revision += 1
+            await self._start_worker("")
+
+    # Ending
+
+    def _signalled(self) -> None:
+        if self._stopping:
+            self._kill_all()
+        self._stopping = True
+        self._changed.set()
+
+    def _give_up(self) -> None:
+        self._exit_code = 1
+        self._stopping = True
+        self._changed.set()
+
+    async def _stop(self) -> None:
+        self._stopping = True
+        if self._wake is not None:
+            self._wake.cancel()
+        gateway = self._gateway
+        if gateway is not None and gateway.alive:
+            gateway.channel.send(control.Stop(deadline_s=self._options.drain_s))
+            await _ended_within(gateway, self._options.drain_s + self._limits.stop_s)
+        replicas = self._book.all()
+        for replica in replicas:
+            replica.process.channel.send(control.Stop(deadline_s=self._limits.stop_s))
+        await asyncio.gather(*(_ended_within(r.process, self._limits.stop_s + 1.0) for r in replicas))
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _kill_all(self) -> None:
+        for replica in self._book.all():
+            replica.process.kill()
+        if self._gateway is not None:
+            self._gateway.kill()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            error = task.exception()
+            self._tell(f"the agent failed: {error!r}")
+            self._give_up()
+
+
+async def _ended_within(process: ChildProcess, limit_s: float) -> None:
+    try:
+        await asyncio.wait_for(process.wait(), limit_s)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def _source_folder(target: str) -> Path:
+    """The folder whose changes matter for a target."""
+    module = target.rpartition(":")[0] or target
+    path = Path(module)
+    if path.suffix == ".py":
+        return path.resolve().parent
+    return Path.cwd() / module.partition(".")[0] if (Path.cwd() / module.partition(".")[0]).is_dir() else Path.cwd()
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _cause(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def _with_detail(line: str, detail: str) -> str:
+    return f"{line}\n{detail.rstrip()}" if detail else line
+
+
+def serve(options: ServeOptions) -> int:
+    """Runs a server in the foreground; the exit code.
+
+    Raises:
+        SetupError: it cannot be started as asked.
+    """
+
+    def tell(line: str) -> None:
+        sys.stderr.write(f"trilith: {line}\n")
+        sys.stderr.flush()
+
+    target = options.target
+    if not Path(target).is_dir() and ":" not in target:
+        raise SetupError(
+            f"{target!r} is neither a folder of models nor `module:Name` or `path.py:Name`; for a file add the service"
+            f"'s name, as in `{target}:Ocr`"
+        )
+    return asyncio.run(Agent(options, tell=tell).run())

@@ -1,0 +1,110 @@
+"""One request on its way through the gateway, and where its answer goes.
+
+Rule 1: a call is answered exactly once, through its sink; `PendingCall.settled` guards that.
+Rule 2: nothing here chooses or waits; the router does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from trilith.core.timeline import ADMITTED, ANSWERED, INFER, QUEUED, RECEIVED, SENT, STARTED, Timeline
+from trilith.net.transport import Buffer, Reply
+
+if TYPE_CHECKING:
+    from trilith.errors import TrilithError
+    from trilith.orchestration.engine.deployments import MethodRoute, ReplicaLink
+
+
+class Sink(Protocol):
+    """Where the answer of a call goes: an HTTP request, or a replica that called another service."""
+
+    def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
+        """Delivers a result: a `ResultMeta` as msgpack, and its buffers."""
+        ...
+
+    def fail(self, call: PendingCall, error: TrilithError) -> None:
+        """Delivers an error."""
+        ...
+
+
+class PendingCall:
+    """A request to one method of one service.
+
+    Attributes:
+        route: the method.
+        meta: `CallMeta` as msgpack, passed on untouched.
+        buffers: the body or the packed arguments.
+        deadline: instant in seconds on the machine's monotonic clock.
+        sink: where the answer goes.
+        trace: whether the caller asked for its timeline.
+        attempt: how often it was sent to a replica.
+    """
+
+    __slots__ = (
+        "attempt",
+        "buffers",
+        "call_id",
+        "deadline",
+        "finished_at",
+        "link",
+        "meta",
+        "received_at",
+        "route",
+        "sent_at",
+        "settled",
+        "sink",
+        "started_at",
+        "submitted_at",
+        "ticket",
+        "trace",
+    )
+
+    def __init__(
+        self,
+        route: MethodRoute,
+        meta: bytes,
+        buffers: Sequence[Buffer],
+        *,
+        received_at: float,
+        deadline: float,
+        sink: Sink,
+        trace: bool,
+    ) -> None:
+        self.route = route
+        self.meta = meta
+        self.buffers = buffers
+        self.deadline = deadline
+        self.sink = sink
+        self.trace = trace
+        self.attempt = 0
+        self.settled = False
+        self.link: ReplicaLink | None = None
+        self.call_id = 0
+        self.ticket: object | None = None  # of the batcher, while the call waits there
+        self.received_at = received_at
+        self.submitted_at = time.monotonic()
+        self.sent_at = 0.0
+        self.started_at = 0.0
+        self.finished_at = 0.0
+
+    def timeline(self, nested: Timeline | None) -> Timeline:
+        """The gateway's view of the call, with the replica's own timeline under it."""
+        timeline = Timeline(f"gateway {self.route.service}.{self.route.method}", 3)
+        timeline.mark(RECEIVED, self.received_at)
+        timeline.mark(ADMITTED, self.submitted_at)
+        timeline.mark(QUEUED, self.submitted_at)
+        timeline.mark(SENT, self.sent_at)
+        timeline.mark(STARTED, self.started_at)
+        timeline.mark(INFER, self.finished_at)
+        timeline.mark(ANSWERED, time.monotonic())
+        if nested is not None:
+            timeline.adopt(nested)
+        return timeline
+
+    def took(self, reply: Reply) -> None:
+        """Keeps the replica's stamps of a reply."""
+        self.started_at = reply.started_at
+        self.finished_at = reply.finished_at

@@ -1,0 +1,298 @@
+"""The gateway process: both protocol fronts, the node's runtime, the router. One uvloop thread, no user code.
+
+Rule: this file wires; what a request meets on its way stands in `front`, `router`, `batching`, `models`, `sinks`.
+
+Started by the agent as `python -m trilith.orchestration.engine.gateway CONTROL_FD PARENT_PID ARGUMENTS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from trilith.errors import NotFound, TrilithError
+from trilith.net.grpc import GrpcLimits, GrpcServer
+from trilith.net.http1 import HttpLimits, HttpRequest, HttpServer, server_ssl_context
+from trilith.net.transport import IncomingCall, Listener, LostCall, Peer
+from trilith.orchestration.engine import control
+from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.deployments import MethodRoute, ReplicaLink
+from trilith.orchestration.engine.front import HttpFront
+from trilith.orchestration.engine.launch import GatewayArguments
+from trilith.orchestration.engine.models import infer
+from trilith.orchestration.engine.process import die_with_parent
+from trilith.orchestration.engine.router import Router
+from trilith.orchestration.engine.service_metrics import ServiceMetrics
+from trilith.orchestration.engine.sinks import PeerSink, respond_error
+from trilith.orchestration.engine.status import status_document
+from trilith.runtime import Runtime, find_model
+from trilith.runtime.protocol import OipGrpc, OipHttp
+from trilith.service import AppDescription, docs_html, openapi_document
+from trilith.telemetry import Metrics
+from trilith.telemetry.exposition import CONTENT_TYPE, render
+from trilith.wire.calls import CallMeta, unpack_call
+
+_logger = logging.getLogger("trilith.gateway")
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica's first notice on its connection: who it is. Sent when it is ready to serve."""
+
+    replica_id: int
+    service: str
+    revision: int
+    pid: int
+
+
+class Gateway:
+    """One gateway. `run` serves until the agent says stop."""
+
+    def __init__(self, arguments: GatewayArguments, channel: control.ControlChannel) -> None:
+        self._arguments = arguments
+        self._channel = channel
+        self._metrics = Metrics()
+        self._service_metrics = ServiceMetrics(self._metrics)
+        self._runtime = Runtime(*arguments.repositories)
+        self._router = Router(
+            observe=self._service_metrics.observe,
+            on_idle=lambda replica_id: channel.send(control.ReplicaIdle(replica_id=replica_id)),
+        )
+        self._routes: dict[tuple[str, str], MethodRoute] = {}
+        self._rows: list[control.ReplicaRow] = []
+        self._description: AppDescription | None = None
+        self._deploying: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Serves; returns when it is drained."""
+        arguments = self._arguments
+        oip_http, oip_grpc = OipHttp(self._runtime), OipGrpc(self._runtime)
+        self._front = front = HttpFront(self._router, models=oip_http)
+        front.serve_plain("/livez", lambda request: request.respond(200, b'{"live":true}'))
+        front.serve_plain("/readyz", self._readyz)
+        front.serve_plain("/metrics", self._scrape)
+        front.serve_plain("/openapi.json", self._openapi)
+        front.serve_plain("/docs", self._docs)
+        tls = _tls(arguments)
+        http = HttpServer(front, limits=HttpLimits(max_body_bytes=arguments.max_body_bytes), ssl=tls)
+        grpc = GrpcServer(oip_grpc, limits=GrpcLimits(max_message_bytes=arguments.max_body_bytes), ssl=tls)
+        admin = HttpServer(self._admin)
+        listener = Listener(socket.socket(fileno=arguments.peers_fd), on_peer=self._connected)
+        self._service_metrics.watch(self._router, http, grpc)
+        self._router.start()
+        await listener.start()
+        await admin.start(sockets=[socket.socket(fileno=arguments.metrics_fd)])
+        await http.start(sockets=[socket.socket(fileno=arguments.http_fd)])
+        await grpc.start(sockets=[socket.socket(fileno=arguments.grpc_fd)])
+        self._channel.send(control.Listening())
+        async with self._runtime:
+            if arguments.repositories:
+                self._channel.send(control.GatewayReady(revision=0, failures=_failures(self._runtime)))
+            deadline_s = await self._obey()
+            # Stop accepting and finish what is in flight on both fronts; replicas and runtime serve meanwhile.
+            front.draining = True
+            await asyncio.gather(http.drain(deadline_s), grpc.drain(deadline_s))
+            await admin.drain(0.0)
+        await listener.close()
+        self._router.stop()
+
+    # The agent's orders
+
+    async def _obey(self) -> float:
+        """Follows the agent until it says stop (or is gone); seconds that requests in flight get."""
+        async for message in self._channel.messages():
+            if isinstance(message, control.Deploy):
+                if self._deploying is not None:
+                    self._deploying.cancel()
+                self._deploying = asyncio.get_running_loop().create_task(self._deploy(message))
+            elif isinstance(message, control.RemoveReplica):
+                self._router.remove(message.replica_id)
+            elif isinstance(message, control.Replicas):
+                self._rows = message.replicas
+            elif isinstance(message, control.Stop):
+                return message.deadline_s
+        return 0.0
+
+    async def _deploy(self, order: control.Deploy) -> None:
+        description = msgspec.json.decode(order.description, type=AppDescription)
+        self._description = description
+        routes = _routes(description)
+        self._routes = {(route.service, route.method): route for _, route in routes}
+        self._router.deploy([service.name for service in description.services], self._routes.values())
+        self._front.serve_methods({path: route for paths, route in routes for path in paths})
+        failures = []
+        for reference in _node_models(description):
+            try:
+                folder = find_model(reference, [Path(root) for root in order.model_roots])
+                await self._runtime.load(reference, folder)
+            except TrilithError as error:
+                failures.append(error.message)
+        self._channel.send(control.GatewayReady(revision=order.revision, failures=failures))
+
+    # Replicas
+
+    def _connected(self, peer: Peer) -> None:
+        """A worker is there. It may call models and services at once; it gets calls when it says hello."""
+        links: list[ReplicaLink] = []
+
+        def noticed(notice: bytes) -> None:
+            hello = msgspec.msgpack.decode(notice, type=Hello)
+            link = ReplicaLink(
+                replica_id=hello.replica_id,
+                service=hello.service,
+                revision=hello.revision,
+                pid=hello.pid,
+                peer=peer,
+            )
+            links.append(link)
+            self._router.add(link)
+
+        def lost(calls: list[LostCall]) -> None:
+            for link in links:
+                self._router.lost(link, calls)
+
+        peer.on_notice = noticed
+        peer.on_lost = lost
+        peer.on_call = self._called
+
+    def _called(self, incoming: IncomingCall) -> None:
+        """A replica calls a model, or another service."""
+        try:
+            meta = unpack_call(incoming.meta)
+            if meta.service:
+                self._relay(incoming, meta)
+            else:
+                infer(self._runtime, incoming, meta)
+        except TrilithError as error:
+            incoming.fail(error.code, error.message)
+
+    def _relay(self, incoming: IncomingCall, meta: CallMeta) -> None:
+        route = self._routes.get((meta.service, meta.method))
+        if route is None:
+            incoming.fail("not_found", f"the service {meta.service} has no method {meta.method}")
+            return
+        incoming.begin()
+        now = time.monotonic()
+        limit = now + route.timeout_s
+        call = PendingCall(
+            route,
+            incoming.meta,
+            incoming.buffers,
+            received_at=incoming.received_at,
+            deadline=limit if incoming.deadline is None else min(limit, incoming.deadline),
+            sink=PeerSink(incoming),
+            trace=meta.trace,
+        )
+        incoming.on_cancel = lambda: self._router.cancel(call)
+        try:
+            self._router.submit(call)
+        except TrilithError as error:
+            self._router.fail(call, error)
+
+    # The gateway's own answers
+
+    def _readyz(self, request: HttpRequest) -> None:
+        problems = [f"no replica of {name} is ready" for name in self._router.not_ready()]
+        if self._description is None and not self._arguments.repositories:
+            problems.append("the application is not loaded yet")
+        if not self._runtime.ready:
+            problems.append("a model is not loaded; see /v2/repository/index")
+        if self._front.draining:
+            problems.append("the server is stopping")
+        body = msgspec.json.encode({"ready": not problems, "problems": problems})
+        request.respond(503 if problems else 200, body)
+
+    def _scrape(self, request: HttpRequest) -> None:
+        request.respond(200, render(self._metrics), content_type=CONTENT_TYPE)
+
+    def _openapi(self, request: HttpRequest) -> None:
+        document = openapi_document(self._description) if self._description is not None else {}
+        request.respond(200, msgspec.json.encode(document))
+
+    def _docs(self, request: HttpRequest) -> None:
+        request.respond(200, docs_html().encode(), content_type=b"text/html; charset=utf-8")
+
+    def _admin(self, request: HttpRequest) -> None:
+        """The metrics port: for operators, not for clients of the services."""
+        if request.path == "/metrics":
+            self._scrape(request)
+        elif request.path == "/status":
+            document = status_document(self._router, self._runtime, self._rows, draining=self._front.draining)
+            request.respond(200, msgspec.json.encode(document))
+        elif request.path in ("/livez", "/readyz"):
+            self._front(request)
+        else:
+            respond_error(request, NotFound(f"there is nothing at {request.path}; there are /metrics and /status"))
+
+
+def _routes(description: AppDescription) -> list[tuple[list[str], MethodRoute]]:
+    """Every method with its HTTP paths; only the root service's methods have any."""
+    routes = []
+    for position, service in enumerate(description.services):
+        for method in service.methods:
+            batch = method.batch
+            route = MethodRoute(
+                service=service.name,
+                method=method.name,
+                timeout_s=method.timeout_s,
+                idempotent=method.idempotent,
+                batch_rows=batch.max_size if batch is not None else 0,
+                batch_wait_s=batch.max_wait_ms / 1e3 if batch is not None else 0.0,
+                queue_limit=1000,
+            )
+            routes.append((list(method.routes) if position == 0 else [], route))
+    return routes
+
+
+def _node_models(description: AppDescription) -> Iterable[str]:
+    return dict.fromkeys(
+        model.reference for service in description.services for model in service.models if model.placement == "node"
+    )
+
+
+def _failures(runtime: Runtime) -> list[str]:
+    return [f"{model.name}: {model.reason}" for model in runtime.models() if model.reason]
+
+
+def _tls(arguments: GatewayArguments) -> ssl.SSLContext | None:
+    if arguments.tls_certificate is None or arguments.tls_key is None:
+        return None
+    return server_ssl_context(arguments.tls_certificate, arguments.tls_key)
+
+
+async def _main(control_fd: int, arguments: GatewayArguments) -> None:
+    # The agent decides when to stop; a terminal's Ctrl-C reaches the whole process group.
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, lambda: None)
+    channel = await control.open_channel(socket.socket(fileno=control_fd))
+    try:
+        await Gateway(arguments, channel).run()
+    except TrilithError as error:
+        channel.send(control.Failed(reason=error.message))
+        raise SystemExit(1) from error
+    finally:
+        channel.close()
+
+
+def main() -> None:
+    """Entry point of the process."""
+    control_fd, parent, raw = sys.argv[1:]
+    die_with_parent(int(parent))
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    with contextlib.suppress(KeyboardInterrupt):
+        uvloop.run(_main(int(control_fd), msgspec.json.decode(raw, type=GatewayArguments)))
+
+
+if __name__ == "__main__":
+    main()

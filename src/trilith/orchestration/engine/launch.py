@@ -1,0 +1,51 @@
+"""What the agent passes to its children on their command line: one JSON argument, a frozen struct each."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """How a gateway is to run. File descriptors are inherited.
+
+    Attributes:
+        http_fd: listening HTTP socket.
+        grpc_fd: listening gRPC socket.
+        metrics_fd: listening socket for metrics and status.
+        peers_fd: listening UNIX socket to which replicas connect.
+        repositories: model repositories that are served as they stand.
+        max_body_bytes: largest request body.
+        tls_certificate: PEM file, or None.
+        tls_key: PEM file, or None.
+    """
+
+    http_fd: int
+    grpc_fd: int
+    metrics_fd: int
+    peers_fd: int
+    repositories: list[str]
+    max_body_bytes: int
+    tls_certificate: str | None
+    tls_key: str | None
+
+
+class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is to run.
+
+    Attributes:
+        target: `module:Name` or `path.py:Name`.
+        service: the service of the target's graph; "" for its root, whose worker describes the application.
+        replica_id: its id in the agent's book.
+        revision: of the code.
+        peers_path: UNIX socket of the gateway.
+        model_roots: folders in which model names are looked up first.
+        debug: send the text of user exceptions to clients.
+    """
+
+    target: str
+    service: str
+    replica_id: int
+    revision: int
+    peers_path: str
+    model_roots: list[str]
+    debug: bool

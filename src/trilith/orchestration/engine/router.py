@@ -1,0 +1,302 @@
+"""The gateway's only router: from a pending call to a replica, and its answer back. Doer; the choosing is pure.
+
+Rule 1: everything happens on the loop's thread; no locks, no tasks a call.
+Rule 2: a call waits in one place, its deployment's queue, where it can be bounded, expired and counted.
+Rule 3: a lost replica's calls run again only as `RetryPolicy` allows; otherwise each gets one clear error.
+Rule 4: a cancelled or expired call that a replica holds keeps its slot until the replica has really let go of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from trilith.errors import (
+    Bug,
+    Cancelled,
+    DeadlineExceeded,
+    NoReadyReplica,
+    QueueFull,
+    ReplicaLost,
+    TrilithError,
+    error_from_code,
+)
+from trilith.net.transport import LostCall, Reply
+from trilith.orchestration.deadlines import DeadlineWheel
+from trilith.orchestration.engine.batching import BatchQueue
+from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.deployments import Deployment, MethodRoute, ReplicaLink
+from trilith.orchestration.retry import RetryPolicy
+from trilith.orchestration.routing import power_of_two
+
+_TICK_S = 0.02
+
+
+class Router:
+    """Routes calls to replicas. Created and used on one event loop."""
+
+    def __init__(
+        self,
+        *,
+        observe: Callable[[PendingCall, TrilithError | None], None],
+        on_idle: Callable[[int], None],
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        """Assigns; `start` begins.
+
+        Args:
+            observe: told of each settled call, for metrics.
+            on_idle: told the id of a removed replica that has nothing in flight any more.
+            retry: how often a lost call may be sent.
+        """
+        self._observe = observe
+        self._on_idle = on_idle
+        self._retry = retry if retry is not None else RetryPolicy()
+        self._deployments: dict[str, Deployment] = {}
+        self._batches: dict[tuple[str, str], BatchQueue] = {}
+        self._deadlines: DeadlineWheel[PendingCall] = DeadlineWheel(_TICK_S)
+        self._random = random.Random()
+        self._timer: asyncio.TimerHandle | None = None
+        self.retried = 0
+
+    # Life
+
+    def start(self) -> None:
+        """Begins to enforce deadlines."""
+        self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
+
+    def stop(self) -> None:
+        """Ends the timer. Calls that are left get an error when their replica goes."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def deploy(self, services: Iterable[str], routes: Iterable[MethodRoute]) -> None:
+        """Makes services known. Those that stay keep their replicas and waiting calls."""
+        known = set()
+        for service in services:
+            known.add(service)
+            self._deployments.setdefault(service, Deployment(service=service))
+        self._batches = {key: queue for key, queue in self._batches.items() if not queue.idle}
+        for route in routes:
+            key = (route.service, route.method)
+            if route.batch_rows and key not in self._batches:
+                self._batches[key] = BatchQueue(route, self._deployments[route.service], self)
+
+    @property
+    def deployments(self) -> list[Deployment]:
+        """All known services."""
+        return list(self._deployments.values())
+
+    def waiting(self, service: str) -> int:
+        """Calls of a service that no replica has yet."""
+        queues = (queue for (name, _), queue in self._batches.items() if name == service)
+        return len(self._deployments[service].waiting) + sum(queue.waiting for queue in queues)
+
+    def not_ready(self) -> list[str]:
+        """Services without a replica that serves."""
+        return [deployment.service for deployment in self._deployments.values() if not deployment.replicas]
+
+    def ready(self) -> bool:
+        """Whether each service has a replica that serves."""
+        return not self.not_ready()
+
+    @property
+    def unsettled(self) -> int:
+        """Calls that wait or are with a replica."""
+        return sum(self.waiting(name) + deployment.in_flight for name, deployment in self._deployments.items())
+
+    # Replicas
+
+    def add(self, link: ReplicaLink) -> None:
+        """A replica is ready: from now on it gets calls."""
+        deployment = self._deployments.setdefault(link.service, Deployment(service=link.service))
+        deployment.replicas.append(link)
+        link.peer.on_credits = lambda: self._room(deployment, link)
+        self._room(deployment, link)
+
+    def remove(self, replica_id: int) -> None:
+        """Gives the replica nothing new; `on_idle` tells when it has finished what it has."""
+        for deployment in self._deployments.values():
+            for link in deployment.replicas:
+                if link.replica_id == replica_id:
+                    link.removed = True
+                    deployment.replicas.remove(link)
+                    deployment.leaving.append(link)
+                    self._tell_if_idle(deployment, link)
+                    return
+        self._on_idle(replica_id)
+
+    def lost(self, link: ReplicaLink, calls: list[LostCall]) -> None:
+        """The replica's connection died."""
+        deployment = self._deployments[link.service]
+        link.removed = True
+        for group in (deployment.replicas, deployment.leaving):
+            if link in group:
+                group.remove(link)
+        begun = {call.call_id: call.accepted for call in calls}
+        held, link.calls = link.calls, {}
+        again: list[PendingCall] = []
+        for call_id, entry in held.items():
+            for call in entry if isinstance(entry, list) else [entry]:
+                call.link = None
+                if call.settled:
+                    continue
+                if self._retry.may_retry(
+                    begun=begun.get(call_id, True), idempotent=call.route.idempotent, attempt=call.attempt
+                ):
+                    self.retried += 1
+                    again.append(call)
+                else:
+                    self._fail(
+                        call,
+                        ReplicaLost(
+                            f"the process that ran {call.route.service}.{call.route.method} ended before it answered;"
+                            " the call may have run, so it was not sent again. Declare the method idempotent=True to"
+                            " have such calls retried"
+                        ),
+                    )
+        for call in again:
+            self._place(call, first=True)
+
+    # Calls
+
+    def submit(self, call: PendingCall) -> None:
+        """Sends the call to a replica, or queues it; its sink gets the answer or the error.
+
+        Raises:
+            QueueFull: as many calls wait as may.
+            NoReadyReplica: the service is not known.
+        """
+        self._place(call, first=False)
+        if not call.settled:
+            self._deadlines.add(call, call.deadline)
+
+    def cancel(self, call: PendingCall) -> None:
+        """The caller is gone: nothing is answered any more, the replica is told to stop working on it."""
+        if not call.settled:
+            self._withdraw(call)
+            self._settle(call, Cancelled("the caller went away"))
+
+    def send(self, link: ReplicaLink, call: PendingCall) -> None:
+        """Hands one call to one replica that has room."""
+        call.attempt += 1
+        call.link = link
+        call.sent_at = time.monotonic()
+
+        def on_reply(reply: Reply) -> None:
+            link.calls.pop(call.call_id, None)
+            self._replied(call, reply)
+            if link.removed:
+                self._tell_if_idle(self._deployments[link.service], link)
+
+        call.call_id = link.peer.call(call.meta, call.buffers, on_reply, deadline=call.deadline)
+        link.calls[call.call_id] = call
+
+    def _place(self, call: PendingCall, *, first: bool) -> None:
+        route = call.route
+        deployment = self._deployments.get(route.service)
+        if deployment is None:
+            raise NoReadyReplica(f"the service {route.service} is not deployed here")
+        if route.batch_rows:
+            self._batches[route.service, route.method].add(call, time.monotonic())
+            return
+        if first or not deployment.waiting:
+            link = power_of_two(deployment.replicas, self._random.random)
+            if link is not None:
+                self.send(link, call)
+                return
+        if first:
+            deployment.waiting.appendleft(call)
+        elif len(deployment.waiting) >= route.queue_limit:
+            raise QueueFull(
+                f"{len(deployment.waiting)} calls of {route.service} wait already, which is its limit; try again later"
+                f" ({len(deployment.replicas)} replicas are running)"
+            )
+        else:
+            deployment.waiting.append(call)
+
+    def _room(self, deployment: Deployment, link: ReplicaLink) -> None:
+        waiting = deployment.waiting
+        while waiting and link.room > 0:
+            call = waiting.popleft()
+            if not call.settled:
+                self.send(link, call)
+        for (service, _), queue in self._batches.items():
+            if service == deployment.service:
+                queue.pump(time.monotonic())
+
+    def _replied(self, call: PendingCall, reply: Reply) -> None:
+        call.link = None
+        if call.settled:
+            return
+        call.took(reply)
+        if reply.ok:
+            self.succeed(call, reply.meta, reply.buffers)
+        else:
+            self._fail(call, error_from_code(reply.error_code, reply.error_message))
+
+    def succeed(self, call: PendingCall, meta: bytes, buffers: Any) -> None:
+        """Settles a call with its result."""
+        self._deadlines.discard(call, call.deadline)
+        call.settled = True
+        call.sink.answer(call, meta, buffers)
+        self._observe(call, None)
+
+    def fail(self, call: PendingCall, error: TrilithError) -> None:
+        """Settles a call with an error, unless it is settled."""
+        if not call.settled:
+            self._fail(call, error)
+
+    def _fail(self, call: PendingCall, error: TrilithError) -> None:
+        call.sink.fail(call, error)
+        self._settle(call, error)
+
+    def _settle(self, call: PendingCall, error: TrilithError | None) -> None:
+        self._deadlines.discard(call, call.deadline)
+        call.settled = True
+        self._observe(call, error)
+
+    def _withdraw(self, call: PendingCall) -> None:
+        """Takes the call back from wherever it is."""
+        route = call.route
+        if route.batch_rows:
+            queue = self._batches.get((route.service, route.method))
+            if queue is not None:
+                queue.withdraw(call)
+        elif call.link is not None:
+            call.link.peer.cancel(call.call_id)
+            # The peer counts the slot as taken until the replica lets go; the reply itself is not delivered any more.
+            call.link.calls.pop(call.call_id, None)
+        else:
+            waiting = self._deployments[route.service].waiting
+            if call in waiting:
+                waiting.remove(call)
+
+    def _tell_if_idle(self, deployment: Deployment, link: ReplicaLink) -> None:
+        if link in deployment.leaving and link.in_flight == 0:
+            deployment.leaving.remove(link)
+            self._on_idle(link.replica_id)
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        for call in self._deadlines.expired(now):
+            if call.settled:
+                raise Bug("a settled call is still watched for its deadline; please report this")
+            where = "while it waited for a replica" if call.link is None else "before the replica answered"
+            self._withdraw(call)
+            self._fail(
+                call,
+                DeadlineExceeded(
+                    f"{call.route.service}.{call.route.method} did not answer within"
+                    f" {call.deadline - call.received_at:.3g} s: the time ran out {where}"
+                ),
+            )
+        for queue in self._batches.values():
+            queue.pump(now)
+        for deployment in self._deployments.values():
+            for link in list(deployment.leaving):
+                self._tell_if_idle(deployment, link)
+        self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)

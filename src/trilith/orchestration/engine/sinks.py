@@ -1,0 +1,73 @@
+"""Where answers go: to an HTTP client, or to the replica that called another service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+
+from trilith.core.timeline import Timeline
+from trilith.errors import Bug, TrilithError
+from trilith.net.http1 import HttpRequest
+from trilith.net.transport import Buffer, IncomingCall
+from trilith.orchestration.engine.calls import PendingCall
+from trilith.wire.calls import pack_meta, unpack_result
+from trilith.wire.http_status import error_body, http_status, retry_after
+
+
+class HttpSink:
+    """Answers an HTTP request."""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+
+    def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
+        """Writes the result with its content type, and the timeline when it was asked for."""
+        result = unpack_result(meta)
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in result.headers or ()]
+        if call.trace:
+            nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
+            headers.append((b"trilith-timeline", orjson.dumps(call.timeline(nested).to_builtins())))
+        body: Buffer = buffers[0] if len(buffers) == 1 else b"".join(buffers)
+        self._request.respond(result.status, body, content_type=result.content_type.encode("latin-1"), headers=headers)
+
+    def fail(self, call: PendingCall, error: TrilithError) -> None:
+        """Writes the error."""
+        respond_error(self._request, error)
+
+
+def respond_error(request: HttpRequest, error: TrilithError) -> None:
+    """Answers a request with an error of the tree, as JSON."""
+    again = retry_after(error)
+    headers = [(b"retry-after", again)] if again is not None else []
+    request.respond(http_status(error), error_body(error, request.request_id), headers=headers)
+
+
+class PeerSink:
+    """Answers a replica that called another service."""
+
+    __slots__ = ("_incoming",)
+
+    def __init__(self, incoming: IncomingCall) -> None:
+        self._incoming = incoming
+
+    def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
+        """Passes the result on untouched, or with the gateway's part of the timeline round it."""
+        if call.trace:
+            result = unpack_result(meta)
+            nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
+            timeline = call.timeline(nested).to_builtins()
+            meta = pack_meta(
+                type(result)(
+                    content_type=result.content_type, status=result.status, headers=result.headers, timeline=timeline
+                )
+            )
+        self._incoming.result(meta, buffers)
+
+    def fail(self, call: PendingCall, error: TrilithError) -> None:
+        """Passes the error on by its code."""
+        if isinstance(error, Bug):
+            error = Bug(f"{call.route.service}.{call.route.method}: {error.message}")
+        self._incoming.fail(error.code, error.message)

@@ -1,0 +1,29 @@
+"""What `trilith status` shows, as one document. Served on the metrics port at /status."""
+
+from __future__ import annotations
+
+from trilith.orchestration.engine.control import ReplicaRow
+from trilith.orchestration.engine.router import Router
+from trilith.orchestration.engine.status_types import ModelStatus, ServerStatus, ServiceStatus
+from trilith.runtime import Runtime
+
+
+def status_document(router: Router, runtime: Runtime, rows: list[ReplicaRow], *, draining: bool) -> ServerStatus:
+    """The server now."""
+    services = [
+        ServiceStatus(
+            name=deployment.service,
+            serving=len(deployment.replicas),
+            waiting=router.waiting(deployment.service),
+            in_flight=deployment.in_flight,
+            replicas=[row for row in rows if row.service == deployment.service],
+        )
+        for deployment in router.deployments
+    ]
+    models = [
+        ModelStatus(name=model.name, version=model.version, state=str(model.state), reason=model.reason)
+        for model in runtime.models()
+    ]
+    return ServerStatus(
+        ready=router.ready() and runtime.ready and not draining, draining=draining, services=services, models=models
+    )

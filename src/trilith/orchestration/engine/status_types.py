@@ -1,0 +1,35 @@
+"""The form of the status document: what the gateway writes and `trilith status` reads."""
+
+from __future__ import annotations
+
+import msgspec
+
+from trilith.orchestration.engine.control import ReplicaRow
+
+
+class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One service. `replicas` are the agent's rows, dead and starting ones included."""
+
+    name: str
+    serving: int
+    waiting: int
+    in_flight: int
+    replicas: list[ReplicaRow]
+
+
+class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One model version of the node's runtime."""
+
+    name: str
+    version: str
+    state: str
+    reason: str
+
+
+class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole server."""
+
+    ready: bool
+    draining: bool
+    services: list[ServiceStatus]
+    models: list[ModelStatus]

@@ -1,0 +1,70 @@
+"""Many calls of one method in one frame, and their answers in one frame.
+
+Rule: items keep their order and their own outcome; a batch has no result of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from trilith.errors import InvalidInput
+
+FLAG_BATCH: Final = 1
+"""Frame flag of a call: the meta is that of a batch."""
+
+
+class BatchItem(msgspec.Struct, array_like=True, frozen=True):
+    """One call of a batch: its `CallMeta` as msgpack, its deadline (seconds), how many of the buffers are its own."""
+
+    meta: bytes
+    deadline: float
+    buffer_count: int
+
+
+class BatchItemResult(msgspec.Struct, array_like=True, frozen=True):
+    """One outcome: `ResultMeta` as msgpack and its buffers, or the code and message of an error."""
+
+    ok: bool
+    meta: bytes = b""
+    buffer_count: int = 0
+    code: str = ""
+    message: str = ""
+
+
+_Item = TypeVar("_Item", BatchItem, BatchItemResult)
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_items: Final = msgspec.msgpack.Decoder(list[BatchItem])
+_results: Final = msgspec.msgpack.Decoder(list[BatchItemResult])
+
+
+def encode_batch(items: Sequence[BatchItem] | Sequence[BatchItemResult]) -> bytes:
+    """The meta of a batch's frame."""
+    return _encoder.encode(items)
+
+
+def decode_batch(meta: bytes | memoryview, buffer_count: int) -> list[BatchItem]:
+    """The inverse of `encode_batch` for a call.
+
+    Raises:
+        InvalidInput: not a batch, or its items do not account for the frame's buffers.
+    """
+    return _checked(_items, meta, buffer_count)
+
+
+def decode_batch_result(meta: bytes | memoryview, buffer_count: int) -> list[BatchItemResult]:
+    """The inverse of `encode_batch` for a result. Raises as `decode_batch`."""
+    return _checked(_results, meta, buffer_count)
+
+
+def _checked(decoder: msgspec.msgpack.Decoder[list[_Item]], meta: bytes | memoryview, buffer_count: int) -> list[_Item]:
+    try:
+        items = decoder.decode(meta)
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(f"a batch frame's meta cannot be read: {error}") from error
+    if any(item.buffer_count < 0 for item in items) or sum(item.buffer_count for item in items) != buffer_count:
+        raise InvalidInput(f"a batch's items must account for its {buffer_count} buffers")
+    return items

@@ -1,0 +1,145 @@
+"""Desired replicas in, actions out: by example, and by properties over arbitrary observations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from trilith.orchestration.reconcile import (
+    DesiredService,
+    Drain,
+    Kill,
+    Limits,
+    ObservedReplica,
+    Start,
+    StartBackoff,
+    reconcile,
+)
+from trilith.orchestration.state import ReplicaState
+
+NOW = 1000.0
+LIMITS = Limits(start_s=100.0, drain_s=30.0, stop_s=5.0)
+
+
+def observed(replica_id, state=ReplicaState.RUNNING, *, service="a", revision=1, since=NOW):
+    return ObservedReplica(replica_id=replica_id, service=service, revision=revision, state=state, since=since)
+
+
+def plan(desired, replicas, *, backoff=None, now=NOW):
+    return reconcile(desired, replicas, backoff=backoff or StartBackoff(), limits=LIMITS, now=now)
+
+
+def want(replicas, *, service="a", revision=1):
+    return DesiredService(service=service, replicas=replicas, revision=revision)
+
+
+def test_missing_replicas_are_started():
+    assert plan([want(3)], [observed(1)]).actions == (Start("a", 1), Start("a", 1))
+
+
+def test_starting_replicas_count_as_present():
+    assert plan([want(2)], [observed(1), observed(2, ReplicaState.STARTING)]).actions == ()
+
+
+def test_surplus_drains_the_not_ready_first_then_the_youngest():
+    replicas = [observed(1), observed(2, ReplicaState.STARTING), observed(3)]
+    assert plan([want(1)], replicas).actions == (Drain(2), Drain(3))
+
+
+def test_old_revision_serves_until_the_new_one_is_complete():
+    old = observed(1, revision=1)
+    new = observed(2, ReplicaState.STARTING, revision=2)
+    assert plan([want(1, revision=2)], [old, new]).actions == ()
+    running = replace(new, state=ReplicaState.RUNNING)
+    assert plan([want(1, revision=2)], [old, running]).actions == (Drain(1),)
+
+
+def test_a_service_that_is_no_longer_wanted_is_drained():
+    assert plan([], [observed(1), observed(2, ReplicaState.STARTING)]).actions == (Drain(1), Drain(2))
+
+
+def test_replicas_over_their_time_are_killed_and_the_others_wake_the_engine():
+    late = observed(1, ReplicaState.DRAINING, since=NOW - 31)
+    soon = observed(2, ReplicaState.STOPPING, since=NOW - 1)
+    made = plan([], [late, soon])
+    assert [action.replica_id for action in made.actions if isinstance(action, Kill)] == [1]
+    assert made.wake_at == NOW + 4
+
+
+def test_backoff_delays_a_start_and_says_when():
+    backoff = StartBackoff(first_s=1.0)
+    backoff.exited("a", ready_for_s=None, now=NOW)
+    made = plan([want(1)], [], backoff=backoff)
+    assert made.actions == ()
+    assert made.wake_at == NOW + 1.0
+    assert plan([want(1)], [], backoff=backoff, now=NOW + 1.0).actions == (Start("a", 1),)
+
+
+def test_first_death_of_a_replica_that_served_is_replaced_at_once():
+    backoff = StartBackoff()
+    backoff.exited("a", ready_for_s=0.5, now=NOW)
+    assert plan([want(1)], [], backoff=backoff).actions == (Start("a", 1),)
+
+
+def test_a_service_that_fails_again_and_again_is_given_up():
+    backoff = StartBackoff(attempts=3)
+    for _ in range(3):
+        backoff.exited("a", ready_for_s=None, now=NOW)
+    assert backoff.given_up("a")
+    made = plan([want(1)], [], backoff=backoff, now=NOW + 1e6)
+    assert made.actions == ()
+    assert made.wake_at is None
+    backoff.forget("a")
+    assert not backoff.given_up("a")
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(0, 100)), min_size=1, max_size=40))
+def test_waits_never_exceed_the_most_and_health_clears_them(lives):
+    backoff = StartBackoff(first_s=0.1, most_s=10.0, healthy_s=10.0)
+    for ready_for_s in lives:
+        backoff.exited("a", ready_for_s=ready_for_s, now=NOW)
+        assert NOW <= backoff.not_before("a") <= NOW + 10.0
+        if ready_for_s is not None and ready_for_s >= 10.0:
+            assert backoff.failures("a") == 1
+
+
+replicas_strategy = st.lists(
+    st.builds(
+        observed,
+        st.integers(1, 10_000),
+        st.sampled_from([s for s in ReplicaState if s is not ReplicaState.STOPPED]),
+        service=st.sampled_from(["a", "b", "gone"]),
+        revision=st.integers(1, 2),
+        since=st.floats(NOW - 200, NOW),
+    ),
+    max_size=12,
+    unique_by=lambda replica: replica.replica_id,
+)
+
+
+@given(replicas_strategy, st.integers(0, 4), st.integers(0, 4))
+def test_actions_move_towards_what_is_wanted(replicas, of_a, of_b):
+    desired = [want(of_a, service="a", revision=2), want(of_b, service="b", revision=2)]
+    actions = plan(desired, replicas).actions
+    live = (ReplicaState.STARTING, ReplicaState.RUNNING)
+    by_id = {replica.replica_id: replica for replica in replicas}
+    drained = {action.replica_id for action in actions if isinstance(action, Drain)}
+    for entry in desired:
+        current = [r for r in replicas if r.service == entry.service and r.revision == 2 and r.state in live]
+        started = sum(isinstance(action, Start) and action.service == entry.service for action in actions)
+        kept = [r for r in current if r.replica_id not in drained]
+        assert len(kept) + started == entry.replicas
+    # Nothing that is already leaving is drained again, and every kill names a limit that was overrun.
+    assert all(by_id[replica_id].state in live for replica_id in drained)
+    for action in actions:
+        if isinstance(action, Kill):
+            replica = by_id[action.replica_id]
+            limit_s = {"starting": LIMITS.start_s, "draining": LIMITS.drain_s, "stopping": LIMITS.stop_s}[replica.state]
+            assert NOW - replica.since >= limit_s
+
+
+@given(replicas_strategy)
+def test_what_is_as_wanted_is_left_alone(replicas):
+    fresh = [replace(r, since=NOW, service="a", revision=1, state=ReplicaState.RUNNING) for r in replicas]
+    assert plan([want(len(fresh))], fresh).actions == ()
