@@ -1,0 +1,15 @@
+"""The HTTP/1.1 server: an `asyncio.Protocol` over llhttp, on uvloop.
+
+Limits before reading, backpressure both ways, an abort in mid-stream, a disconnect that cancels, and a bounded drain.
+An application is a callable that takes an `HttpRequest`; see `HttpApp`.
+"""
+
+from trilith.net.http1.listen import bind_sockets
+from trilith.net.http1.request import HttpRequest
+from trilith.net.http1.server import HttpServer
+from trilith.net.http1.state import HttpApp
+from trilith.net.http1.statistics import HttpStatistics
+from trilith.net.http1.tls import tls_context
+from trilith.wire.http1 import HttpLimits
+
+__all__ = ["HttpApp", "HttpLimits", "HttpRequest", "HttpServer", "HttpStatistics", "bind_sockets", "tls_context"]

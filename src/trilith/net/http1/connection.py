@@ -1,0 +1,460 @@
+"""One HTTP/1.1 connection: requests out of bytes, answers in order, and who is held back when.
+
+How to read it. The transport calls the `asyncio.Protocol` methods; they feed the `RequestReader`, which calls back
+`head_received`, `body_received` and `message_received`. A request goes reading -> waiting -> current -> answered:
+
+    _reading   the request whose head is here and whose body is not complete
+    _waiting   requests behind the current one, in order (pipelining); refusals wait there too
+    _current   the one whose answer is due
+
+Rule 1: answers leave in the order of the requests.
+Rule 2: whether the socket is read is decided in one place, `_must_pause`, from the state alone. Everything that changes
+        the state calls `update_reading`, so that no path can forget to resume.
+Rule 3: end of file is the end of the client: a half-closed connection cannot be told from a closed one.
+Rule 4: a connection that closes while its client may still be sending lingers: its end is closed for writing and what
+        comes is thrown away for a moment, else the reset that follows would destroy the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from time import monotonic
+from typing import Final, cast
+
+from trilith.net.http1.dispatch import dispatch, tell_disconnect
+from trilith.net.http1.request import Buffer, HttpRequest
+from trilith.net.http1.state import ServerState
+from trilith.wire.http1 import InboundBody, Refusal, RequestReader, refusal
+
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_JOIN_BYTES: Final = 16 << 10  # below it, copying head and body into one buffer is cheaper than two buffers
+_LINGER_BYTES: Final = 16 << 20
+_TURNED_AWAY: Final = 256  # connections over the limit that are told so at a time; more are cut at once
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection of an `HttpServer`."""
+
+    __slots__ = (
+        "_current",
+        "_flushed_at",
+        "_flushed_bytes",
+        "_head_since",
+        "_idle_since",
+        "_linger_bytes",
+        "_linger_until",
+        "_lost",
+        "_paused",
+        "_pumping",
+        "_read_at",
+        "_reader",
+        "_reading",
+        "_sent_bytes",
+        "_start_early",
+        "_state",
+        "_transport",
+        "_waiting",
+        "_watched_descriptor",
+        "_writable",
+        "heads",
+        "limits",
+        "loop",
+        "peer",
+        "write_paused",
+    )
+
+    _transport: asyncio.Transport
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self.limits = state.limits
+        self.heads = state.heads
+        self.loop = state.loop
+        self.peer = ""
+        self.write_paused = False
+        self._reader = RequestReader(self, state.limits)
+        self._reading: HttpRequest | None = None
+        self._waiting: deque[HttpRequest] = deque()
+        self._current: HttpRequest | None = None
+        self._start_early = False
+        self._pumping = False
+        self._paused = False
+        self._lost = False
+        self._watched_descriptor = -1
+        self._writable: asyncio.Future[None] | None = None
+        self._idle_since = self._read_at = self._flushed_at = state.now
+        self._head_since = 0.0
+        self._linger_until = 0.0
+        self._linger_bytes = 0
+        self._sent_bytes = 0
+        self._flushed_bytes = 0
+
+    # From the transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """For the transport."""
+        self._transport = cast(asyncio.Transport, transport)
+        state = self._state
+        state.counters.connections_total += 1
+        self._transport.set_write_buffer_limits(high=self.limits.write_buffer_bytes)
+        self.peer = _address_text(transport.get_extra_info("peername"))
+        if len(state.connections) < self.limits.max_connections:
+            state.connections.add(self)
+            return
+        state.turned_away.add(self)
+        if len(state.turned_away) > _TURNED_AWAY:
+            state.counters.refused[refusal.TOO_MANY_CONNECTIONS.reason] += 1
+            self.abort()
+        else:
+            self._refuse(refusal.TOO_MANY_CONNECTIONS)
+
+    def data_received(self, data: bytes) -> None:
+        """For the transport."""
+        state = self._state
+        state.counters.bytes_received += len(data)
+        self._read_at = state.now
+        if self._linger_until:
+            self._linger_bytes += len(data)
+            self.update_reading()
+            return
+        reader = self._reader
+        found = reader.feed(data)
+        if found is not None:
+            self._refuse(found)
+        reading = self._reading
+        if reading is not None and self._start_early and not reading.queued:
+            reading.received_at = monotonic()
+            self._enqueue(reading)
+        if reader.in_head and not self._head_since:
+            self._head_since = state.now
+        if reading is not None or self._waiting or self._paused or self.write_paused or reader.stopped:
+            self.update_reading()
+
+    def eof_received(self) -> None:
+        """For the transport, which closes itself after it."""
+        self._client_gone()
+
+    def hung_up(self) -> None:
+        """For the hang-up watch: the client left while the socket was not read."""
+        self._client_gone()
+        self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """For the transport."""
+        self._client_gone()
+        self._unwatch()
+        self._state.forget(self)
+
+    def pause_writing(self) -> None:
+        """For the transport."""
+        self.write_paused = True
+        self.update_reading()
+
+    def resume_writing(self) -> None:
+        """For the transport."""
+        self.write_paused = False
+        self._release_writer()
+        self.update_reading()
+
+    # From the reader.
+
+    def head_received(self, reader: RequestReader) -> None:
+        """For the reader."""
+        self._head_since = 0.0
+        request = HttpRequest(self, reader, reader.request_id or self._state.next_request_id())
+        self._reading = request
+        length = reader.content_length
+        if length or reader.chunked:
+            limits = self.limits
+            early = reader.chunked or reader.expects_continue or (length or 0) > limits.early_start_bytes
+            self._start_early = early
+            request.accept_body(InboundBody(limits.read_ahead_bytes if early else limits.early_start_bytes))
+
+    def body_received(self, chunk: bytes) -> None:
+        """For the reader."""
+        if self._reading is not None:
+            self._reading.body_arrived(chunk)
+
+    def message_received(self) -> None:
+        """For the reader."""
+        request = self._reading
+        self._reading = None
+        if request is None:
+            return
+        request.finish_body(monotonic())
+        if not request.queued:
+            self._enqueue(request)
+        elif request is self._current and request.answered:
+            self._proceed()  # the answer went out before the end of the body
+
+    # The order of requests.
+
+    def _enqueue(self, request: HttpRequest) -> None:
+        request.queued = True
+        if self._current is None:
+            self._begin(request)
+        else:
+            self._waiting.append(request)
+
+    def _begin(self, request: HttpRequest) -> None:
+        self._current = request
+        if request.refusal is None:
+            dispatch(self._state, request)
+        else:
+            request.respond_refusal()
+
+    def _proceed(self) -> None:
+        """The current request is done with: on to the next."""
+        self._current = None
+        self._idle_since = self._state.now
+        if self._pumping:
+            return  # the loop below, further up the stack, goes on
+        self._pumping = True
+        while self._waiting and self._current is None and not self._linger_until and not self._lost:
+            self._begin(self._waiting.popleft())
+        self._pumping = False
+        if self._state.draining:
+            self.close_when_idle()
+
+    def _refuse(self, found: Refusal) -> None:
+        """The reader can read no further."""
+        self._state.counters.refused[found.reason] += 1
+        self._reader.stop()
+        request, self._reading = self._reading, None
+        if request is not None and request.queued:
+            if request is self._current and request.answered:
+                self._close(still_sending=True)
+            else:
+                request.refuse(found)
+            return
+        if request is None:
+            request = HttpRequest(self, self._reader, self._reader.request_id or self._state.next_request_id())
+            request.method = request.path = request.query = ""  # those of an earlier request, or half read
+        request.refuse(found)
+        self._enqueue(request)
+
+    # From the requests.
+
+    def will_keep(self, request: HttpRequest) -> bool:
+        """Whether the connection can stay open after the answer to `request`, the current one."""
+        if not request.keep_alive or self._lost:
+            return False
+        if not request.complete:
+            body, length = request.inbound, request.content_length
+            if body is None or length is None or request.awaits_continue:
+                return False
+            if length - body.received > self.limits.discard_bytes:
+                return False
+        return not self._state.draining or bool(self._waiting) or self._reading not in (None, request)
+
+    def send_continue(self) -> None:
+        """Tells the client to go on and send the body."""
+        if not self._lost:
+            self._write(_CONTINUE)
+
+    def send_answer(self, request: HttpRequest, status: int, head: bytes, body: Buffer, *, keep: bool) -> None:
+        """Sends a whole answer."""
+        self._state.counters.responses[status] += 1
+        if not body:
+            self._write(head)
+        elif len(body) < _JOIN_BYTES:
+            self._write(head + body)
+        else:
+            self._write_all((head, body))
+        self._answered(request, keep=keep)
+
+    def begin_answer(self, status: int, head: bytes) -> None:
+        """Sends the head of a streamed answer."""
+        self._state.counters.responses[status] += 1
+        self._write(head)
+
+    def send_chunk(self, chunk: bytes, *, chunked: bool) -> None:
+        """Sends a piece of a streamed answer."""
+        if not chunked:
+            self._write(chunk)
+        elif len(chunk) < _JOIN_BYTES:
+            self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        else:
+            self._write_all((b"%x\r\n" % len(chunk), chunk, b"\r\n"))
+
+    def end_answer(self, request: HttpRequest, *, last_chunk: bool, keep: bool) -> None:
+        """Ends a streamed answer."""
+        if last_chunk:
+            self._write(b"0\r\n\r\n")
+        self._answered(request, keep=keep)
+
+    async def writable(self) -> None:
+        """Waits until the client has read enough, or is gone."""
+        if self.write_paused and not self._lost:
+            self._writable = self.loop.create_future()
+            await self._writable
+
+    def count_aborted_stream(self) -> None:
+        """A streamed answer ends in an error."""
+        self._state.counters.aborted_streams += 1
+
+    def _answered(self, request: HttpRequest, *, keep: bool) -> None:
+        if not keep:
+            self._close(still_sending=not request.complete or self._reader.stopped)
+        elif request.complete:
+            self._proceed()
+            if self._paused:
+                self.update_reading()
+        else:
+            body = request.inbound
+            if body is not None:
+                body.discard()
+            self.update_reading()
+
+    def _write(self, chunk: bytes) -> None:
+        self._sent_bytes += len(chunk)
+        self._transport.write(chunk)
+
+    def _write_all(self, pieces: tuple[Buffer, ...]) -> None:
+        self._sent_bytes += sum(map(len, pieces))
+        self._transport.writelines(pieces)
+
+    # Holding the client back.
+
+    def update_reading(self) -> None:
+        """Pauses or resumes the socket, as the state asks. To be called after every change of the state."""
+        pause = self._must_pause()
+        if pause == self._paused or self._lost or self._transport.is_closing():
+            return
+        self._paused = pause
+        if pause:
+            self._transport.pause_reading()
+            self._watch()
+        else:
+            self._unwatch()
+            self._read_at = self._state.now
+            if self._head_since:
+                self._head_since = self._state.now
+            self._transport.resume_reading()
+
+    def _must_pause(self) -> bool:
+        if self._linger_until:
+            return self._linger_bytes > _LINGER_BYTES
+        if self._reader.stopped or len(self._waiting) >= self.limits.max_pipelined:
+            return True
+        reading = self._reading
+        if reading is not None and reading.inbound is not None and reading.inbound.full:
+            return True
+        # A client that does not read its answers may not ask for more of them. The request being answered is exempt:
+        # its body may have to be read before its answer can end.
+        return self.write_paused and (reading is None or reading is not self._current)
+
+    def _watch(self) -> None:
+        self._watched_descriptor = self._transport.get_extra_info("socket").fileno()
+        self._state.hangups.watch(self._watched_descriptor, self)
+
+    def _unwatch(self) -> None:
+        if self._watched_descriptor >= 0:
+            self._state.hangups.unwatch(self._watched_descriptor, self)
+            self._watched_descriptor = -1
+
+    def _release_writer(self) -> None:
+        waiter, self._writable = self._writable, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    # The end.
+
+    def _client_gone(self) -> None:
+        if self._lost:
+            return
+        self._lost = True
+        self._reader.stop()
+        self._release_writer()
+        requests = [self._current, *self._waiting]
+        if self._reading is not None and self._reading not in requests:
+            requests.append(self._reading)
+        self._waiting.clear()
+        for request in requests:
+            if request is None or request.finished:
+                continue
+            callback = request.client_gone()
+            self._state.counters.disconnects += 1
+            if callback is not None:
+                tell_disconnect(request, callback)
+
+    def abort(self) -> None:
+        """Cuts the connection at once."""
+        self._unwatch()
+        self._transport.abort()
+
+    def close_when_idle(self) -> None:
+        """Closes the connection if no request has begun on it."""
+        if self._current is None and self._reading is None and not self._waiting and not self._reader.in_head:
+            self._transport.close()
+
+    def _close(self, *, still_sending: bool) -> None:
+        self._reader.stop()
+        self._current = None
+        self._waiting.clear()
+        if not still_sending or self._lost:
+            self._unwatch()
+            self._transport.close()
+            return
+        self._linger_until = monotonic() + self.limits.linger_timeout_s
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self.update_reading()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request has begun, or an answer is not with the client yet."""
+        if self._current is not None or self._reading is not None or self._waiting:
+            return True
+        return self._transport.get_write_buffer_size() > 0
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether the application owes an answer."""
+        return self._current is not None and not self._current.finished
+
+    # Time.
+
+    def check(self, now: float) -> None:
+        """Ends what has lasted too long.
+
+        Args:
+            now: the current monotonic instant in seconds.
+        """
+        limits = self.limits
+        if not self._is_flushing(now):
+            self._state.counters.write_timeouts += 1
+            self.abort()
+        elif self._linger_until:
+            if self._transport.get_write_buffer_size():
+                self._linger_until = now + limits.linger_timeout_s  # counts from when the answer is out
+            elif now > self._linger_until:
+                self.abort()
+        elif self._paused or self._transport.is_closing():
+            return
+        elif self._head_since:
+            if now - self._head_since > limits.head_timeout_s:
+                self._head_since = 0.0
+                self._refuse(refusal.HEAD_TIMEOUT)
+        elif self._reading is not None:
+            if now - self._read_at > limits.body_timeout_s and not self._reading.awaits_continue:
+                self._refuse(refusal.BODY_TIMEOUT)
+        elif self._current is None and now - self._idle_since > limits.idle_timeout_s:
+            self._transport.close()
+
+    def _is_flushing(self, now: float) -> bool:
+        unread = self._transport.get_write_buffer_size()
+        flushed = self._sent_bytes - unread
+        if not unread or flushed != self._flushed_bytes:
+            self._flushed_bytes = flushed
+            self._flushed_at = now
+            return True
+        return now - self._flushed_at <= self.limits.write_timeout_s
+
+
+def _address_text(address: object) -> str:
+    if not isinstance(address, tuple):
+        return ""  # a UNIX socket
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,366 @@
+"""One request as an application sees it: read the body, answer once.
+
+Rule 1: exactly one answer. A second one is a bug and raises; one to a client that has gone is dropped.
+Rule 2: reading holds the client back: what is not read is not taken from the socket beyond `read_ahead_bytes`.
+Rule 3: all methods are called on the loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from trilith.errors import Bug, InvalidInput, PayloadTooLarge, TrilithError
+from trilith.net.http1.streaming import send_stream
+from trilith.wire.http1 import InboundBody, Refusal, RequestReader
+from trilith.wire.http_status import error_body, http_status, retry_after
+
+if TYPE_CHECKING:
+    from trilith.net.http1.connection import HttpConnection
+
+Buffer = bytes | bytearray | memoryview
+
+_OPEN: Final = 0
+_STREAMING: Final = 1
+_ANSWERED: Final = 2
+_GONE: Final = 3
+
+_JSON: Final = b"application/json"
+
+
+class HttpRequest:
+    """A request, and the way to answer it.
+
+    Attributes:
+        method: `GET`, `POST` ...
+        path: the raw target before `?`, not percent-decoded.
+        query: the raw target after `?`, or "".
+        headers: (lower-case name, value) in the order received; values may hold any byte above 0x7f.
+        content_length: the declared length of the body in bytes, or None.
+        request_id: the client's `x-request-id` if it sent a printable one, else a new id; the answer carries it.
+        received_at: the monotonic instant, in seconds, when the whole request was here, or when the application was
+            called before that.
+        complete: the whole body is here.
+        on_disconnect: set by an application that answers later without a task; called once if the client goes before.
+    """
+
+    __slots__ = (
+        "_awaits_continue",
+        "_body",
+        "_connection",
+        "_failure",
+        "_phase",
+        "_task",
+        "_waiter",
+        "complete",
+        "content_length",
+        "headers",
+        "http10",
+        "keep_alive",
+        "method",
+        "on_disconnect",
+        "path",
+        "query",
+        "queued",
+        "received_at",
+        "refusal",
+        "request_id",
+    )
+
+    def __init__(self, connection: HttpConnection, reader: RequestReader, request_id: str) -> None:
+        self.method = reader.method
+        self.path = reader.path
+        self.query = reader.query
+        self.headers = reader.headers
+        self.content_length = reader.content_length
+        self.request_id = request_id
+        self.received_at = 0.0
+        self.complete = False
+        self.on_disconnect: Callable[[], None] | None = None
+        # For the connection.
+        self.keep_alive = reader.keep_alive
+        self.http10 = reader.http10
+        self.queued = False
+        self.refusal: Refusal | None = None
+        self._connection = connection
+        self._body: InboundBody | None = None
+        self._phase = _OPEN
+        self._task: asyncio.Task[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: TrilithError | None = None
+        self._awaits_continue = reader.expects_continue
+
+    def __repr__(self) -> str:
+        phase = ("open", "streaming", "answered", "gone")[self._phase]
+        return f"<HttpRequest {self.request_id} {self.method} {self.path} {phase}>"
+
+    @property
+    def peer(self) -> str:
+        """The client's address, `host:port`."""
+        return self._connection.peer
+
+    @property
+    def answered(self) -> bool:
+        """Whether an answer was given or has begun."""
+        return self._phase == _ANSWERED or self._phase == _STREAMING
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client went away before the answer was complete."""
+        return self._phase == _GONE
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first value of the header `name` (lower case), or None."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None
+
+    # Reading.
+
+    def body_nowait(self) -> bytes:
+        """The whole body, when `complete`.
+
+        Raises:
+            Bug: the body is not complete, or was read in chunks.
+        """
+        body = self._body
+        if body is None:
+            if self.complete:
+                return b""
+        elif body.complete and body.buffered == body.received:
+            return body.whole()
+        raise Bug(f"{self!r}: body_nowait() needs a complete body that was not read before: use `await body()`")
+
+    async def body(self, limit: int | None = None) -> bytes:
+        """The whole body, joined on this thread: read what may be long with `chunks`.
+
+        Args:
+            limit: greatest length in bytes, if lower than the server's `max_body_bytes`.
+
+        Raises:
+            PayloadTooLarge: it is longer than the limit.
+            InvalidInput: it is malformed or was cut off.
+        """
+        maximum = self._connection.limits.max_body_bytes
+        if limit is not None and limit < maximum:
+            maximum = limit
+        if self.content_length is not None and self.content_length > maximum:
+            raise _too_large(maximum)
+        body = self._body
+        if body is None:
+            return b""
+        body.allowance = maximum
+        while not body.complete and body.received <= maximum:
+            await self._more()
+        if body.received > maximum:
+            body.allowance = 0
+            raise _too_large(maximum)
+        return self.body_nowait()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives; the client is held while nobody reads.
+
+        Raises:
+            PayloadTooLarge: it turned out to be longer than the server's `max_body_bytes`.
+            InvalidInput: it is malformed or was cut off.
+        """
+        body = self._body
+        while body is not None:
+            if body.buffered:
+                chunk = body.take()
+                self._connection.update_reading()
+                yield chunk
+            elif body.complete:
+                return
+            else:
+                await self._more()
+
+    async def _more(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._waiter is not None:
+            raise Bug(f"{self!r}: two tasks read one body")
+        connection = self._connection
+        if self._awaits_continue:
+            self._awaits_continue = False
+            connection.send_continue()
+        self._waiter = connection.loop.create_future()
+        connection.update_reading()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    # Answering.
+
+    def respond(
+        self,
+        status: int,
+        body: Buffer = b"",
+        *,
+        content_type: bytes = _JSON,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        """Sends the whole answer. Does nothing when the client has gone.
+
+        Args:
+            status: 200 to 599.
+            body: not copied when it is long, so do not change it afterwards. Not sent for HEAD, 204 and 304.
+            content_type: value of the `content-type` header; b"" for none.
+            headers: further headers. Those that frame the message are the server's and refused.
+
+        Raises:
+            ServiceError: the status or a header cannot be sent; the request is still open then.
+            Bug: it has been answered before.
+        """
+        if self._phase != _OPEN:
+            if self._phase == _GONE:
+                return
+            raise Bug(f"{self!r}: answered twice")
+        if type(body) is memoryview:
+            body = body.cast("B") if body.c_contiguous else body.tobytes()
+        connection = self._connection
+        keep = connection.will_keep(self)
+        head = connection.heads.sized(
+            status, content_type, len(body), self.request_id, headers, keep=keep, http10=self.http10
+        )
+        self._phase = _ANSWERED
+        self.on_disconnect = None
+        if self.method == "HEAD" or status == 204 or status == 304:
+            body = b""
+        connection.send_answer(self, status, head, body, keep=keep)
+
+    def respond_error(self, error: TrilithError) -> None:
+        """Sends an error as JSON, with the status that its class has in HTTP."""
+        seconds = retry_after(error)
+        headers = () if seconds is None else ((b"retry-after", seconds),)
+        refused = self.refusal
+        status = refused.status if refused is not None and error is self._failure else http_status(error)
+        self.respond(status, error_body(error, self.request_id), headers=headers)
+
+    async def stream(
+        self,
+        chunks: AsyncIterator[bytes],
+        *,
+        status: int = 200,
+        content_type: bytes = b"text/event-stream",
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        """Sends an answer of unknown length as it is produced; the producer waits while the client is slow.
+
+        The head goes out with the first chunk (an empty one sends the head alone), so an error before it becomes an
+        ordinary error answer. An error after it cuts the connection: the client never takes a part for the whole.
+        `chunks` is closed in every case.
+
+        Args:
+            chunks: what to send, in pieces of any size.
+            status: 200 to 599, not 204 or 304.
+            content_type: value of the `content-type` header.
+            headers: as for `respond`.
+
+        Raises:
+            Cancelled: the client went away.
+            ServiceError, Bug: as for `respond`; and whatever `chunks` raises.
+        """
+        await send_stream(self, self._connection, chunks, status, content_type, headers)
+
+    # For the server.
+
+    def attach(self, task: asyncio.Task[None]) -> None:
+        """The task that answers: it is cancelled when the client goes away."""
+        self._task = task
+        if self._phase == _GONE:
+            task.cancel()
+
+    def abort(self) -> None:
+        """Cuts the connection in the middle of a streamed answer; does nothing at any other time."""
+        if self._phase == _STREAMING:
+            self._phase = _GONE
+            self._connection.abort()
+
+    def begin_stream(self) -> bool:
+        """Moves from open to streaming. Returns False when the client has gone.
+
+        Raises:
+            Bug: it has been answered before.
+        """
+        if self._phase == _GONE:
+            return False
+        if self._phase != _OPEN:
+            raise Bug(f"{self!r}: answered twice")
+        self._phase = _STREAMING
+        return True
+
+    def end_stream(self) -> None:
+        """Moves from streaming to answered."""
+        self._phase = _ANSWERED
+        self.on_disconnect = None
+
+    def accept_body(self, body: InboundBody) -> None:
+        """A body is coming, into `body`."""
+        self._body = body
+
+    @property
+    def inbound(self) -> InboundBody | None:
+        """The body as far as it is here; None when the request has none."""
+        return self._body
+
+    @property
+    def awaits_continue(self) -> bool:
+        """Whether the client waits for `100 Continue`."""
+        return self._awaits_continue
+
+    def body_arrived(self, chunk: bytes) -> None:
+        """Some of the body is here."""
+        self._awaits_continue = False  # the client did not wait
+        if self._body is not None:
+            self._body.add(chunk)
+        self._wake()
+
+    def finish_body(self, now: float) -> None:
+        """The body is complete."""
+        self.complete = True
+        if self._body is not None:
+            self._body.complete = True
+        if not self.queued:
+            self.received_at = now
+        self._wake()
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will be sent."""
+        return self._phase >= _ANSWERED
+
+    def refuse(self, refusal: Refusal) -> None:
+        """The server refuses the request, or the rest of its body: whoever reads it gets the refusal as an error."""
+        self.refusal = refusal
+        self.keep_alive = False
+        self._failure = refusal.error()
+        self._wake()
+
+    def respond_refusal(self) -> None:
+        """Answers a refused request that no application has seen."""
+        if self._failure is not None:
+            self.respond_error(self._failure)
+
+    def client_gone(self) -> Callable[[], None] | None:
+        """The client is gone: cancels the task that answers. Returns the application's `on_disconnect`, once."""
+        self._phase = _GONE
+        if not self.complete and self._failure is None:
+            self._failure = InvalidInput("the client closed the connection before its request was complete")
+        self._wake()
+        if self._task is not None:
+            self._task.cancel()
+        callback, self.on_disconnect = self.on_disconnect, None
+        return callback
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+def _too_large(maximum: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"the request body is longer than {maximum} bytes")

@@ -1,0 +1,87 @@
+"""What all connections of one server share."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Any
+
+from trilith.net.http1.hangup import HangupWatch
+from trilith.net.http1.statistics import HttpCounters
+from trilith.wire.http1 import HttpLimits, ResponseHeads
+
+if TYPE_CHECKING:
+    from trilith.net.http1.connection import HttpConnection
+    from trilith.net.http1.request import HttpRequest
+
+HttpApp = Callable[["HttpRequest"], Coroutine[Any, Any, None] | None]
+"""Answers requests. Called on the loop's thread when a request is complete; for a body that is chunked, awaited by
+`Expect: 100-continue` or longer than `early_start_bytes`, before (see `HttpRequest.complete`).
+
+It returns None when it has answered, or will do so later by `respond`; else a coroutine, which the server runs as a
+task and cancels when the client goes away. What either raises becomes the answer: a `TrilithError` with its own code
+and status, anything else as 500 with the code `bug`, its traceback in the log and nothing of it in the answer."""
+
+
+class ServerState:
+    """Shared by the server and its connections.
+
+    Attributes:
+        now: the monotonic instant of the last tick, in seconds.
+        connections: those that are being served.
+        turned_away: those over the limit, until they have read why.
+        draining: no further request is taken after those that have begun.
+        empty: called when the last connection is gone.
+    """
+
+    __slots__ = (
+        "_id_prefix",
+        "_id_sequence",
+        "app",
+        "connections",
+        "counters",
+        "draining",
+        "empty",
+        "hangups",
+        "heads",
+        "limits",
+        "loop",
+        "now",
+        "turned_away",
+    )
+
+    def __init__(self, app: HttpApp, limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> None:
+        self.app = app
+        self.limits = limits
+        self.loop = loop
+        self.heads = ResponseHeads()
+        self.counters = HttpCounters()
+        self.hangups = HangupWatch(loop)
+        self.connections: set[HttpConnection] = set()
+        self.turned_away: set[HttpConnection] = set()
+        self.draining = False
+        self.empty: Callable[[], None] | None = None
+        self.now = 0.0
+        self._id_prefix = secrets.token_hex(6) + "-"
+        self._id_sequence = 0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Sets the clock and the date."""
+        self.now = time.monotonic()
+        self.heads.refresh(formatdate(usegmt=True).encode("ascii"))
+
+    def next_request_id(self) -> str:
+        """A request id that is unique to this server's life, and unlikely anywhere else."""
+        self._id_sequence += 1
+        return f"{self._id_prefix}{self._id_sequence:x}"
+
+    def forget(self, connection: HttpConnection) -> None:
+        """The connection is closed."""
+        self.connections.discard(connection)
+        self.turned_away.discard(connection)
+        if self.empty is not None and not self.connections and not self.turned_away:
+            self.empty()

@@ -1,0 +1,60 @@
+"""The bytes of one request body between the socket and its reader: counting only."""
+
+from __future__ import annotations
+
+
+class InboundBody:
+    """Chunks that have arrived and were not read yet.
+
+    Attributes:
+        allowance: bytes that may lie here unread; with more, `full` asks for the client to be held.
+        received: bytes that arrived in all.
+        buffered: bytes that lie here unread.
+        complete: the last byte is here.
+        discarding: nobody will read it: what arrives is dropped.
+    """
+
+    __slots__ = ("_chunks", "allowance", "buffered", "complete", "discarding", "received")
+
+    def __init__(self, allowance: int) -> None:
+        self.allowance = allowance
+        self.received = 0
+        self.buffered = 0
+        self.complete = False
+        self.discarding = False
+        self._chunks: list[bytes] = []
+
+    def add(self, chunk: bytes) -> None:
+        """Takes what the socket brought."""
+        size = len(chunk)
+        self.received += size
+        if not self.discarding:
+            self._chunks.append(chunk)
+            self.buffered += size
+
+    @property
+    def full(self) -> bool:
+        """Whether the client should be held until something is read."""
+        return self.buffered > self.allowance and not self.complete
+
+    def whole(self) -> bytes:
+        """All unread bytes in one piece; they stay, so that a second call gives the same object."""
+        chunks = self._chunks
+        if len(chunks) == 1:
+            return chunks[0]
+        joined = b"".join(chunks)
+        self._chunks = [joined]
+        return joined
+
+    def take(self) -> bytes:
+        """Removes and returns all unread bytes."""
+        taken = self.whole()
+        self._chunks = []
+        self.buffered = 0
+        return taken
+
+    def discard(self) -> None:
+        """Drops what is here and whatever comes."""
+        self.discarding = True
+        self._chunks = []
+        self.buffered = 0

@@ -1,0 +1,151 @@
+"""The heads of answers, as bytes.
+
+Rule 1: nothing that an application hands over reaches the wire unchecked: a status outside 200 to 599, a name that is
+        no token or a value with a control character is an error of the application, not of the client.
+Rule 2: what frames the message or is the same in all answers is written here and may not be handed over.
+Rule 3: the part that does not change between answers is made once: per status and content type, and per second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final
+
+from trilith.errors import ServiceError
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+_REASONS: Final = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
+_TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+_RESERVED: Final = frozenset(
+    (
+        b"connection",
+        b"content-length",
+        b"content-type",
+        b"date",
+        b"keep-alive",
+        b"server",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-request-id",
+    )
+)
+_MAX_CACHED: Final = 512  # a service that makes up content types must not grow the cache
+
+_KEEP_ALIVE: Final = b"\r\nconnection: keep-alive"
+_CLOSE: Final = b"\r\nconnection: close"
+
+
+def bodiless(status: int) -> bool:
+    """Whether an answer of this status never has a body."""
+    return status in (204, 304)
+
+
+class ResponseHeads:
+    """Writes heads for one server.
+
+    `refresh` must be called before the first head, and then about once a second.
+    """
+
+    __slots__ = ("_cache", "_common", "_server")
+
+    def __init__(self, server: bytes = b"trilith") -> None:
+        self._server = server
+        self._cache: dict[tuple[int, bytes], bytes] = {}
+        self._common = b""
+
+    def refresh(self, date: bytes) -> None:
+        """Sets the `date` of all heads from now on (IMF-fixdate, RFC 9110 5.6.7)."""
+        self._common = b"\r\nserver: %b\r\ndate: %b\r\nx-request-id: " % (self._server, date)
+
+    def sized(
+        self,
+        status: int,
+        content_type: bytes,
+        size: int,
+        request_id: str,
+        headers: Headers,
+        *,
+        keep: bool,
+        http10: bool,
+    ) -> bytes:
+        """The head of an answer whose body has `size` bytes (0 for none), with the empty line at its end.
+
+        Args:
+            status: 200 to 599.
+            content_type: b"" for no such header.
+            size: length of the body in bytes; of what a GET would send, in answer to HEAD.
+            request_id: printable ASCII.
+            headers: further headers.
+            keep: the connection stays open after the answer.
+            http10: the client speaks HTTP/1.0, and has to be told that it stays open.
+
+        Raises:
+            ServiceError: the status, content type or one of the headers cannot be sent.
+        """
+        start = self._cache.get((status, content_type))
+        if start is None:
+            start = self._start(status, content_type)
+        return b"".join(
+            (
+                start,
+                b"" if status == 204 or status == 304 else b"\r\ncontent-length: %d" % size,
+                self._common,
+                request_id.encode("ascii"),
+                (_KEEP_ALIVE if http10 else b"") if keep else _CLOSE,
+                _checked(headers) if headers else b"",
+                b"\r\n\r\n",
+            )
+        )
+
+    def unsized(
+        self, status: int, content_type: bytes, request_id: str, headers: Headers, *, keep: bool, http10: bool
+    ) -> bytes:
+        """The head of an answer whose length is not known: chunked, or ended by the connection's end in HTTP/1.0.
+
+        Raises:
+            ServiceError: as for `sized`, and for a status that has no body.
+        """
+        if bodiless(status):
+            raise ServiceError(f"an answer of status {status} has no body: it cannot be streamed")
+        return b"".join(
+            (
+                self._cache.get((status, content_type)) or self._start(status, content_type),
+                b"" if http10 else b"\r\ntransfer-encoding: chunked",
+                self._common,
+                request_id.encode("ascii"),
+                b"" if keep else _CLOSE,
+                _checked(headers),
+                b"\r\n\r\n",
+            )
+        )
+
+    def _start(self, status: int, content_type: bytes) -> bytes:
+        if not 200 <= status <= 599:
+            raise ServiceError(f"the status of an answer must be a whole number from 200 to 599, got {status!r}")
+        if not _VALUE.fullmatch(content_type):
+            raise ServiceError(f"the content type of an answer must be printable, got {content_type!r:.100}")
+        line = b"HTTP/1.1 %d %b" % (status, _REASONS.get(status, b"Unknown"))
+        start = line + (b"\r\ncontent-type: " + content_type if content_type and not bodiless(status) else b"")
+        if len(self._cache) < _MAX_CACHED:
+            self._cache[status, content_type] = start
+        return start
+
+
+def _checked(headers: Headers) -> bytes:
+    parts = []
+    for name, value in headers:
+        if not _TOKEN.fullmatch(name):
+            raise ServiceError(f"the name of an answer's header must be a token (RFC 9110 5.6.2), got {name!r:.100}")
+        if name.lower() in _RESERVED:
+            raise ServiceError(f"the server writes the header {name.decode()!r} itself: leave it out")
+        if not _VALUE.fullmatch(value):
+            raise ServiceError(
+                f"the value of the header {name.decode()!r} must not have control characters or line ends"
+            )
+        parts.append(b"\r\n%b: %b" % (name, value))
+    return b"".join(parts)

@@ -1,0 +1,82 @@
+"""The requests that never reach an application, and what their senders are told.
+
+Rule 1: a refused request is always answered, and counted under `reason`.
+Rule 2: statuses that only the protocol knows (408, 414, 417, 431, 505) are written here and nowhere else; all others
+        come from `wire/http_status.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from trilith.errors import CallerError, CapacityError, InvalidInput, PayloadTooLarge, TrilithError, Unsupported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why the server itself turned a request down.
+
+    Attributes:
+        reason: the word under which it is counted.
+        status: HTTP status of the answer.
+        kind: the error class whose code the client sees.
+        message: a sentence for the client.
+    """
+
+    reason: str
+    status: int
+    kind: type[TrilithError]
+    message: str
+
+    def error(self) -> TrilithError:
+        """The refusal as an error of the tree."""
+        return self.kind(self.message)
+
+    def because(self, detail: str) -> Refusal:
+        """The same refusal with a detail at the end of its message."""
+        return replace(self, message=f"{self.message}: {detail}")
+
+
+MALFORMED: Final = Refusal(
+    reason="malformed", status=400, kind=InvalidInput, message="the request is not well-formed HTTP/1.1"
+)
+HOST: Final = Refusal(
+    reason="host", status=400, kind=InvalidInput, message="an HTTP/1.1 request must have exactly one Host header"
+)
+METHOD: Final = Refusal(
+    reason="method", status=501, kind=Unsupported, message="the request method is not one that this server knows"
+)
+VERSION: Final = Refusal(
+    reason="version", status=505, kind=Unsupported, message="this port speaks HTTP/1.1 and HTTP/1.0 only"
+)
+TRANSFER_ENCODING: Final = Refusal(
+    reason="transfer_encoding",
+    status=501,
+    kind=Unsupported,
+    message="the only transfer encoding that this server reads is 'chunked', named once, in HTTP/1.1",
+)
+UPGRADE: Final = Refusal(
+    reason="upgrade", status=501, kind=Unsupported, message="this server does not switch protocols (Upgrade, CONNECT)"
+)
+EXPECTATION: Final = Refusal(
+    reason="expectation", status=417, kind=Unsupported, message="the only expectation that is met is '100-continue'"
+)
+URL_TOO_LONG: Final = Refusal(
+    reason="url_too_long", status=414, kind=CallerError, message="the request target is too long"
+)
+HEAD_TOO_LARGE: Final = Refusal(
+    reason="head_too_large", status=431, kind=CallerError, message="the header fields are too large or too many"
+)
+BODY_TOO_LARGE: Final = Refusal(
+    reason="body_too_large", status=413, kind=PayloadTooLarge, message="the request body is too large"
+)
+HEAD_TIMEOUT: Final = Refusal(
+    reason="head_timeout", status=408, kind=CallerError, message="the head of the request did not arrive in time"
+)
+BODY_TIMEOUT: Final = Refusal(
+    reason="body_timeout", status=408, kind=InvalidInput, message="the body of the request stopped arriving"
+)
+TOO_MANY_CONNECTIONS: Final = Refusal(
+    reason="connections", status=503, kind=CapacityError, message="too many connections are open: try again later"
+)
