@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import cv2
@@ -19,15 +18,12 @@ import detection
 import numpy as np
 import onnxruntime
 import recognition
-import yaml
 from crops import cut
 from geometry import Array, reading_order
 from lines import Line, to_lines
+from model_files import model_path
 from recognition import Reading
 
-from trilith.runtime.sources import Progress, resolve
-
-MODELS: Final = Path(__file__).parent / "models"
 BATCH_SIZE: Final = 4
 Run = Callable[[Array], Array]
 
@@ -43,16 +39,6 @@ class StageTimes:
         now = time.perf_counter()
         self.seconds[stage] = self.seconds.get(stage, 0.0) + now - since
         return now
-
-
-def model_path(name: str, progress: Progress | None = None) -> Path:
-    """The ONNX file of a model in models/, fetched on first use.
-
-    Raises:
-        SetupError: it cannot be fetched.
-    """
-    configuration = yaml.safe_load((MODELS / name / "model.yaml").read_text())
-    return resolve(configuration["source"], sha256=configuration["sha256"], progress=progress, base=MODELS / name)
 
 
 def tuned_options(threads: int = 1) -> onnxruntime.SessionOptions:
@@ -94,15 +80,21 @@ class OcrPipeline:
         self._batch_size = batch_size
 
     @classmethod
-    def open(cls, options: Callable[[], onnxruntime.SessionOptions] = tuned_options) -> OcrPipeline:
+    def open(
+        cls, options: Callable[[], onnxruntime.SessionOptions] = tuned_options, batch_size: int = BATCH_SIZE
+    ) -> OcrPipeline:
         """Loads both models.
+
+        Args:
+            options: makes the session options of each model.
+            batch_size: most crops that the recogniser gets at once.
 
         Raises:
             SetupError: a model cannot be fetched.
         """
         detector, recogniser = open_session("ocr-det", options()), open_session("ocr-rec", options())
         characters = recognition.classes(recogniser.get_modelmeta().custom_metadata_map)
-        return cls(runner(detector), runner(recogniser), characters)
+        return cls(runner(detector), runner(recogniser), characters, batch_size)
 
     def read_file(self, encoded: bytes, times: StageTimes | None = None) -> list[Line]:
         """The lines of an encoded image (PNG, JPEG ...).
