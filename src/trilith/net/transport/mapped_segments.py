@@ -1,0 +1,129 @@
+"""The receiving side of shared memory: views that give their slot back when the last of them dies.
+
+Rule 1: nothing that the other side says is believed: sizes, seals, slots and offsets are checked here.
+Rule 2: a buffer is handed out as a view over a `ctypes` array that lies on the mapping. Slices, casts and numpy arrays
+        made of it keep that array alive, and its weak reference's callback is one store of one byte: it may run in any
+        thread and in the middle of a collection.
+Rule 3: dropping a segment here does not unmap it under living views; they hold the mapping.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from trilith.net.transport.descriptors import map_memory
+from trilith.net.transport.shared_memory import MAX_SLOTS, SEGMENT_HEADER_BYTES, STATE_STRIDE_BYTES
+from trilith.wire.frames import MalformedFrame, SharedPart
+
+MAX_SEGMENTS: Final = 4096
+
+_Array = ctypes.Array[ctypes.c_ubyte]
+_References = list["weakref.ref[_Array] | None"]
+
+
+class _MappedSegment:
+    def __init__(self, memory: mmap.mmap, slots: int, slot_bytes: int) -> None:
+        self.memory = memory
+        self.slots = slots
+        self.slot_bytes = slot_bytes
+        self.size_bytes = SEGMENT_HEADER_BYTES + slots * slot_bytes
+        self._array_type = ctypes.c_ubyte * slot_bytes  # one type a segment: making a ctypes type costs microseconds
+        self._references: _References = [None] * slots
+        states = memoryview(memory)[:SEGMENT_HEADER_BYTES]
+        self._release: list[Callable[[weakref.ref[_Array]], None]] = [
+            partial(_release, states, self._references, slot) for slot in range(slots)
+        ]
+
+    def view(self, slot: int, size: int) -> memoryview:
+        if slot >= self.slots or size > self.slot_bytes:
+            raise MalformedFrame(
+                f"{size} bytes in slot {slot} lie outside a segment of {self.slots} slots of {self.slot_bytes} bytes"
+            )
+        if self._references[slot] is not None:
+            raise MalformedFrame(f"slot {slot} was sent again while it is still read here")
+        array = self._array_type.from_buffer(self.memory, SEGMENT_HEADER_BYTES + slot * self.slot_bytes)
+        self._references[slot] = weakref.ref(array, self._release[slot])
+        return memoryview(array).cast("B")[:size]
+
+    def drop(self) -> None:
+        # Without references there are no callbacks; whoever still reads keeps the mapping through its array.
+        self._references[:] = [None] * self.slots
+        self._release.clear()
+
+
+def _release(states: memoryview, references: _References, slot: int, _: weakref.ref[_Array]) -> None:
+    references[slot] = None  # before the store: after it the other side may fill and send the slot again
+    states[slot * STATE_STRIDE_BYTES] = 0
+
+
+class MappedSegments:
+    """The segments that the other side announced.
+
+    Args:
+        max_bytes: bound on all of them together.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._segments: dict[int, _MappedSegment] = {}
+        self.total_bytes = 0
+
+    def add(self, index: int, descriptor: int, *, slots: int, slot_bytes: int) -> None:
+        """Maps a new segment; the descriptor is closed in every case.
+
+        Raises:
+            MalformedFrame: it is not what was announced, or over the bound.
+        """
+        size = SEGMENT_HEADER_BYTES + slots * slot_bytes
+        problem = self._problem(index, slots, slot_bytes, size)
+        if problem is not None:
+            os.close(descriptor)
+            raise MalformedFrame(problem)
+        memory = map_memory(descriptor, size)
+        self._segments[index] = _MappedSegment(memory, slots, slot_bytes)
+        self.total_bytes += size
+
+    def _problem(self, index: int, slots: int, slot_bytes: int, size: int) -> str | None:
+        if not 0 < slots <= MAX_SLOTS or slot_bytes <= 0 or slot_bytes % mmap.PAGESIZE:
+            return f"a shared segment cannot have {slots} slots of {slot_bytes} bytes"
+        if index in self._segments:
+            return f"shared segment {index} was announced twice"
+        if len(self._segments) >= MAX_SEGMENTS or self.total_bytes + size > self._max_bytes:
+            return f"shared segment {index} of {size} bytes is over {self._max_bytes} bytes or {MAX_SEGMENTS} segments"
+        return None
+
+    def view(self, part: SharedPart) -> memoryview:
+        """The bytes of a shared part, writable; the slot is given back when the last view of them dies.
+
+        Raises:
+            MalformedFrame: there is no such place.
+        """
+        segment = self._segments.get(part.segment)
+        if segment is None:
+            raise MalformedFrame(f"there is no shared segment {part.segment}")
+        return segment.view(part.slot, part.size)
+
+    def remove(self, index: int) -> None:
+        """Forgets a segment that the other side retired.
+
+        Raises:
+            MalformedFrame: there is no such segment.
+        """
+        segment = self._segments.pop(index, None)
+        if segment is None:
+            raise MalformedFrame(f"there is no shared segment {index} to retire")
+        self.total_bytes -= segment.size_bytes
+        segment.drop()
+
+    def close(self) -> None:
+        """Forgets all of them."""
+        for segment in self._segments.values():
+            segment.drop()
+        self._segments.clear()
+        self.total_bytes = 0

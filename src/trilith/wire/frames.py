@@ -1,0 +1,240 @@
+"""The frames that gateway and workers exchange: one fixed header, opaque metadata, raw buffers.
+
+    0        4     5      6          8         12      16       24      32      40
+    | length | kind| flags| buffers  | meta    | count | call id| first | second | table | meta | inline buffers
+    | u32    | u8  | u8   | u16      | u32     | u32   | u64    | f64   | f64    | 16 each, 8-aligned parts
+
+Rule 1: everything is little endian and every length is checked against `FrameLimits` before memory is spent on it.
+Rule 2: a buffer is inline (after the metadata) or shared: its table entry names a slot of a shared-memory segment.
+Rule 3: table, metadata and each inline buffer start at a multiple of 8 in the body, so that tensors land aligned.
+Rule 4: no I/O and no meaning here. What a kind does is decided by `trilith.net.transport`.
+
+`count`, `first` and `second` mean by kind: CALL deadline in `first` (infinity: none); RESULT and ERROR the sender's
+calls in flight, started and finished instants; CREDIT the grant; HELLO the protocol version; SEGMENT the slots.
+An ERROR's metadata is `code NUL message`, in UTF-8. Kinds above `LAST_KIND` are free for later versions.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from trilith.errors import Bug, PayloadTooLarge
+
+Buffer = bytes | bytearray | memoryview
+
+CALL: Final = 1
+ACCEPT: Final = 2  # the call was begun; sent only where there is no accept board
+RESULT: Final = 3
+ERROR: Final = 4
+CANCEL: Final = 5
+CREDIT: Final = 6
+NOTICE: Final = 7
+HEARTBEAT: Final = 8
+HELLO: Final = 9  # the first frame of each side
+SEGMENT: Final = 10  # announces a shared-memory segment; its descriptor travels beside it
+RETIRE: Final = 11  # the segment is not used any more
+LAST_KIND: Final = 11
+
+HEADER: Final = struct.Struct("<IBBHIIQdd")
+HEADER_BYTES: Final = HEADER.size
+TABLE_ENTRY: Final = struct.Struct("<QII")
+INLINE: Final = 0xFFFF_FFFF  # in the place of a segment number: the bytes are in the frame
+PROTOCOL_VERSION: Final = 1
+MAGIC: Final = int.from_bytes(b"trilith1", "little")
+
+_LONGEST_ERROR_BYTES: Final = 16_384
+_PADDING: Final = tuple(b"\0" * size for size in range(8))
+_LARGE_BYTES: Final = (
+    65_536  # pieces up to here are joined into one `bytes`; joining a larger one costs more than it saves
+)
+
+
+class MalformedFrame(Exception):
+    """The other side does not speak this protocol. Ends the connection; never leaves the transport."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameLimits:
+    """What one frame may hold.
+
+    Attributes:
+        max_frame_bytes: header, metadata and inline buffers together; below 4 GiB.
+        max_meta_bytes: metadata.
+        max_buffers: buffers, inline and shared.
+    """
+
+    max_frame_bytes: int = 1 << 30
+    max_meta_bytes: int = 16 << 20
+    max_buffers: int = 4096
+
+
+class SharedPart(msgspec.Struct, frozen=True, gc=False):
+    """A buffer that lies in shared memory: `size` bytes at the start of a slot."""
+
+    segment: int
+    slot: int
+    size: int
+
+
+class Frame(msgspec.Struct, gc=False):
+    """One frame, read. `parts` are writable views of memory that belongs to the frame alone, or shared parts."""
+
+    kind: int
+    flags: int
+    call_id: int
+    count: int
+    first: float
+    second: float
+    meta: bytes
+    parts: list[memoryview | SharedPart]
+
+
+def encode(
+    kind: int,
+    call_id: int = 0,
+    meta: bytes = b"",
+    *,
+    flags: int = 0,
+    count: int = 0,
+    first: float = 0.0,
+    second: float = 0.0,
+) -> bytes:
+    """A frame without buffers."""
+    meta_bytes = len(meta)
+    return HEADER.pack(HEADER_BYTES + meta_bytes, kind, flags, 0, meta_bytes, count, call_id, first, second) + meta
+
+
+def encode_with_buffers(
+    kind: int,
+    call_id: int,
+    meta: bytes,
+    parts: Sequence[Buffer | SharedPart],
+    limits: FrameLimits,
+    *,
+    flags: int = 0,
+    count: int = 0,
+    first: float = 0.0,
+    second: float = 0.0,
+) -> list[Buffer]:
+    """A frame with buffers, as the pieces to write in order.
+
+    Small pieces are copied together. A large inline buffer is a piece by itself: the caller's own object, not a copy.
+
+    Args:
+        parts: flat byte buffers (see `flat_bytes`) and shared parts.
+
+    Raises:
+        PayloadTooLarge: the frame would be over `limits`.
+    """
+    body: list[Buffer] = [b"".join([_table_entry(part) for part in parts]), meta, _PADDING[-len(meta) % 8]]
+    body_bytes = TABLE_ENTRY.size * len(parts) + len(meta) + -len(meta) % 8
+    for part in parts:
+        if isinstance(part, SharedPart):
+            continue
+        padding = -len(part) % 8
+        body += (part, _PADDING[padding])
+        body_bytes += len(part) + padding
+    frame_bytes = HEADER_BYTES + body_bytes
+    check_size(frame_bytes, len(meta), len(parts), limits)
+    head = HEADER.pack(frame_bytes, kind, flags, len(parts), len(meta), count, call_id, first, second)
+    if body_bytes <= _LARGE_BYTES:
+        return [b"".join([head, *body])]
+    return _join_small([head, *body])
+
+
+def check_size(frame_bytes: int, meta_bytes: int, buffers: int, limits: FrameLimits) -> None:
+    """Refuses to send what the other side would not take.
+
+    Raises:
+        PayloadTooLarge: one of the sizes is over its limit.
+    """
+    for what, size, limit in (
+        ("bytes in a frame", frame_bytes, limits.max_frame_bytes),
+        ("bytes of metadata", meta_bytes, limits.max_meta_bytes),
+        ("buffers", buffers, limits.max_buffers),
+    ):
+        if size > limit:
+            raise PayloadTooLarge(
+                f"expected at most {limit} {what} between gateway and worker, got {size}; send less at a time"
+            )
+
+
+def encode_error(code: str, message: str) -> bytes:
+    """The metadata of an ERROR frame. A very long message is cut."""
+    return code.encode() + b"\0" + message.encode(errors="replace")[:_LONGEST_ERROR_BYTES]
+
+
+def decode_error(meta: bytes) -> tuple[str, str]:
+    """The code and message of an ERROR frame's metadata."""
+    code, _, message = meta.partition(b"\0")
+    return code.decode(errors="replace"), message.decode(errors="replace")
+
+
+def decode_body(body: memoryview, buffer_count: int, meta_bytes: int) -> tuple[bytes, list[memoryview | SharedPart]]:
+    """Takes apart what follows the header of a frame with buffers; copies the metadata only.
+
+    Raises:
+        MalformedFrame: table, metadata and buffers do not fill the body exactly.
+    """
+    position = TABLE_ENTRY.size * buffer_count
+    meta_end = position + meta_bytes
+    total = len(body)
+    if meta_end > total:
+        raise MalformedFrame(
+            f"{buffer_count} buffers and {meta_bytes} bytes of metadata do not fit a body of {total} bytes"
+        )
+    meta = bytes(body[position:meta_end])
+    position = meta_end + -meta_end % 8
+    parts: list[memoryview | SharedPart] = []
+    for size, segment, slot in TABLE_ENTRY.iter_unpack(body[: TABLE_ENTRY.size * buffer_count]):
+        if segment != INLINE:
+            parts.append(SharedPart(segment, slot, size))
+            continue
+        end = position + size
+        if end > total:
+            raise MalformedFrame(f"a buffer of {size} bytes at {position} ends outside its body of {total} bytes")
+        parts.append(body[position:end])
+        position = end + -end % 8
+    if position != total:
+        raise MalformedFrame(f"expected a body of {position} bytes by its own table, got {total}")
+    return meta, parts
+
+
+def flat_bytes(buffer: Buffer) -> Buffer:
+    """The same memory as a one-dimensional buffer of bytes.
+
+    Raises:
+        Bug: the memory is not C-contiguous.
+    """
+    if not isinstance(buffer, memoryview) or (buffer.ndim == 1 and buffer.format == "B" and buffer.c_contiguous):
+        return buffer
+    if not buffer.c_contiguous:
+        raise Bug(
+            f"expected a C-contiguous buffer, got strides {buffer.strides} of shape {buffer.shape}; copy it first"
+        )
+    return buffer.cast("B") if buffer.nbytes else b""
+
+
+def _table_entry(part: Buffer | SharedPart) -> bytes:
+    if isinstance(part, SharedPart):
+        return TABLE_ENTRY.pack(part.size, part.segment, part.slot)
+    return TABLE_ENTRY.pack(len(part), INLINE, 0)
+
+
+def _join_small(pieces: list[Buffer]) -> list[Buffer]:
+    joined: list[Buffer] = []
+    small: list[Buffer] = []
+    for piece in pieces:
+        if len(piece) <= _LARGE_BYTES:
+            small.append(piece)
+            continue
+        joined += (b"".join(small), piece)
+        small = []
+    if small:
+        joined.append(b"".join(small))
+    return [piece for piece in joined if piece]
