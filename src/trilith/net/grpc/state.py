@@ -1,0 +1,37 @@
+"""What the connections of one server share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from trilith.net.grpc.call import GrpcCall
+from trilith.net.grpc.limits import GrpcLimits
+from trilith.net.grpc.statistics import GrpcCounters
+
+if TYPE_CHECKING:
+    from trilith.net.grpc.connection import GrpcConnection
+
+GrpcApp = Callable[[GrpcCall], Coroutine[Any, Any, None] | None]
+"""Called on the loop's thread when a call's message is complete. It returns None when it has answered, or will answer
+later by `reply` or `fail` (no task is made: the fast path), or a coroutine, which runs as a task and is cancelled when
+the call is. An exception becomes a status: a `TrilithError` its own, anything else INTERNAL without detail."""
+
+
+class ServerState:
+    """One server's application, bounds, counts and open connections."""
+
+    __slots__ = ("app", "buffered_bytes", "changed", "connections", "counters", "draining", "limits", "loop")
+
+    def __init__(self, app: GrpcApp, limits: GrpcLimits, loop: asyncio.AbstractEventLoop) -> None:
+        self.app = app
+        self.limits = limits
+        self.loop = loop
+        self.counters = GrpcCounters()
+        self.connections: set[GrpcConnection] = set()
+        self.draining = False
+        self.changed = asyncio.Event()
+        """Set when a connection ended, or began to refuse calls."""
+        self.buffered_bytes = 0
+        """Octets of half-received messages, of all connections."""

@@ -1,0 +1,142 @@
+"""gRPC over HTTP/2 in octets: framed messages, timeouts, status trailers (gRPC's PROTOCOL-HTTP2.md).
+
+Rule: sans-I/O, and nothing about HTTP/2 frames. `MessageReader` is the same for one message and for a stream of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes
+
+from trilith.errors import InvalidInput, PayloadTooLarge, Unsupported
+from trilith.wire.grpc_status import GrpcStatus
+from trilith.wire.http2 import Field
+
+PREFIX_BYTES: Final = 5
+_MAX_STATUS_MESSAGE_BYTES: Final = 4096
+_TIMEOUT_UNITS_S: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
+_MESSAGE_SAFE: Final = "".join(chr(octet) for octet in range(0x20, 0x7F) if chr(octet) != "%")
+
+
+def message_prefix(size_bytes: int) -> bytes:
+    """The five octets before an uncompressed message."""
+    return b"\0" + size_bytes.to_bytes(4, "big")
+
+
+class MessageReader:
+    """Cuts messages out of a body that comes in pieces of any size.
+
+    A message that comes whole in one piece is sliced out of it; a larger one is collected in a buffer of its declared
+    size, which is made only after that size was checked, so there is one copy and no growth.
+    """
+
+    __slots__ = ("_buffer", "_filled", "_head", "_max_message_bytes", "completed")
+
+    def __init__(self, max_message_bytes: int) -> None:
+        self._max_message_bytes = max_message_bytes
+        self._head = b""
+        self._buffer: bytearray | None = None
+        self._filled = 0
+        self.completed = 0
+        """Messages read so far."""
+
+    @property
+    def at_boundary(self) -> bool:
+        """True when no message is half read."""
+        return self._buffer is None and not self._head
+
+    def feed(self, piece: bytes) -> list[bytes | memoryview]:
+        """The messages that this piece completes.
+
+        Raises:
+            PayloadTooLarge: a message declares more than `max_message_bytes`.
+            Unsupported: a message is compressed.
+            InvalidInput: the prefix of a message is malformed.
+        """
+        messages: list[bytes | memoryview] = []
+        if self._head:
+            piece, self._head = self._head + piece, b""
+        position, end = 0, len(piece)
+        while position < end:
+            if self._buffer is None:
+                if end - position < PREFIX_BYTES:
+                    self._head = piece[position:]
+                    break
+                size = self._declared_size(piece, position)
+                position += PREFIX_BYTES
+                if end - position >= size:
+                    messages.append(piece[position : position + size])
+                    position += size
+                    continue
+                self._buffer, self._filled = bytearray(size), 0
+            position += self._collect(piece, position, messages)
+        self.completed += len(messages)
+        return messages
+
+    def _collect(self, piece: bytes, position: int, messages: list[bytes | memoryview]) -> int:
+        buffer = self._buffer
+        if buffer is None:
+            return 0
+        taken = min(len(piece) - position, len(buffer) - self._filled)
+        buffer[self._filled : self._filled + taken] = memoryview(piece)[position : position + taken]
+        self._filled += taken
+        if self._filled == len(buffer):
+            messages.append(memoryview(buffer).toreadonly())
+            self._buffer = None
+        return taken
+
+    def _declared_size(self, piece: bytes, position: int) -> int:
+        flag = piece[position]
+        size = int.from_bytes(piece[position + 1 : position + PREFIX_BYTES], "big")
+        if flag == 1:
+            raise Unsupported(
+                "the message is compressed, and this server reads uncompressed messages only "
+                "(grpc-accept-encoding: identity): send it without compression"
+            )
+        if flag:
+            raise InvalidInput(f"the first octet of a gRPC message is 0 or 1, got {flag}")
+        if size > self._max_message_bytes:
+            raise PayloadTooLarge(
+                f"the message has {size} bytes, over the limit of {self._max_message_bytes} (max_message_bytes)"
+            )
+        return size
+
+
+def parse_timeout(value: bytes) -> float:
+    """Seconds of a `grpc-timeout` (one to eight digits and a unit).
+
+    Raises:
+        InvalidInput: it is malformed.
+    """
+    unit = _TIMEOUT_UNITS_S.get(value[-1:])
+    digits = value[:-1]
+    if unit is None or not digits.isdigit() or len(digits) > 8:
+        raise InvalidInput(
+            f"grpc-timeout: expected one to eight digits and one of H M S m u n, got {value.decode('latin-1')!r}"
+        )
+    return int(digits) * unit
+
+
+def encode_status_message(message: str) -> bytes:
+    """A sentence as `grpc-message`: UTF-8, percent-encoded outside printable ASCII; cut when it is very long."""
+    encoded = quote(message, safe=_MESSAGE_SAFE).encode("ascii")
+    if len(encoded) > _MAX_STATUS_MESSAGE_BYTES:
+        # Cut the text, not the escapes: a UTF-8 octet takes three at most.
+        encoded = quote(message[: _MAX_STATUS_MESSAGE_BYTES // 12] + "...", safe=_MESSAGE_SAFE).encode("ascii")
+    # Blanks at the ends would be lost, or refused, as field whitespace.
+    return encoded.replace(b" ", b"%20") if encoded[:1] == b" " or encoded[-1:] == b" " else encoded
+
+
+def decode_status_message(encoded: bytes) -> str:
+    """The sentence of a `grpc-message`; malformed escapes stay as they are, as the protocol wants."""
+    return unquote_to_bytes(encoded).decode("utf-8", "replace")
+
+
+def status_trailers(status: GrpcStatus, message: str = "", extra: Sequence[Field] = ()) -> list[Field]:
+    """The trailers that end a call."""
+    fields: list[Field] = [(b"grpc-status", b"%d" % status)]
+    if message:
+        fields.append((b"grpc-message", encode_status_message(message)))
+    fields.extend(extra)
+    return fields

@@ -1,0 +1,58 @@
+"""What the head of an HTTP/2 request means to gRPC. Computed once for each distinct head (`RequestHead.memo`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trilith.errors import InvalidInput
+from trilith.wire.grpc_messages import parse_timeout
+from trilith.wire.http2 import Field, RequestHead
+
+_CONTENT_TYPE: Final = b"application/grpc"
+
+
+class CallHead:
+    """The head of one gRPC call. Shared between calls with equal heads: treat it as constant.
+
+    Attributes:
+        path: `/package.Service/Method`.
+        metadata: all header fields in order, duplicates kept, `-bin` values as they came (base64).
+        timeout_s: of `grpc-timeout`, or None.
+        http_status: 200, or the HTTP status with which a request that is no gRPC call is refused.
+        error: why the call cannot be served although it is one, or None.
+    """
+
+    __slots__ = ("error", "http_status", "metadata", "path", "timeout_s")
+
+    def __init__(self, head: RequestHead) -> None:
+        self.path = head.path
+        self.metadata: tuple[Field, ...] = head.fields
+        self.http_status = _http_status(head)
+        self.timeout_s: float | None = None
+        self.error: InvalidInput | None = None
+        timeout = head.field(b"grpc-timeout")
+        if timeout is not None:
+            try:
+                self.timeout_s = parse_timeout(timeout)
+            except InvalidInput as error:
+                self.error = error
+
+
+def call_head(head: RequestHead) -> CallHead:
+    """The gRPC reading of a head; the same object each time."""
+    memo = head.memo
+    if isinstance(memo, CallHead):
+        return memo
+    read = CallHead(head)
+    head.memo = read
+    return read
+
+
+def _http_status(head: RequestHead) -> int:
+    if head.method != b"POST":
+        return 405
+    content_type = head.field(b"content-type") or b""
+    rest = content_type[len(_CONTENT_TYPE) :]
+    if content_type[: len(_CONTENT_TYPE)] != _CONTENT_TYPE or rest[:1] not in (b"", b"+", b";"):
+        return 415
+    return 200

@@ -1,0 +1,42 @@
+"""A bound on frames that cost the receiver more than the sender.
+
+A bucket of tokens: a frame takes one, time and honest work put some back. Pure: `now` is an argument.
+The attacks it answers: PING, SETTINGS and empty-frame floods (CVE-2019-9512, -9515, -9518), rapid reset
+(CVE-2023-44487), and resets that the server is tricked into (CVE-2025-8671).
+"""
+
+from __future__ import annotations
+
+from trilith.wire.http2.errors import ConnectionFault, ErrorCode
+
+
+class FloodGuard:
+    """Counts control frames against a burst and a rate."""
+
+    __slots__ = ("_burst", "_filled_at", "_per_s", "_tokens")
+
+    def __init__(self, *, burst: int, per_s: float, now: float) -> None:
+        self._burst = burst
+        self._per_s = per_s
+        self._tokens = float(burst)
+        self._filled_at = now
+
+    def earn(self) -> None:
+        """One request was answered: its client may send one more control frame."""
+        if self._tokens < self._burst:
+            self._tokens += 1.0
+
+    def spend(self, now: float) -> None:
+        """One control frame came.
+
+        Raises:
+            ConnectionFault: too many of them came (ENHANCE_YOUR_CALM).
+        """
+        tokens = min(float(self._burst), self._tokens + (now - self._filled_at) * self._per_s)
+        self._filled_at = now
+        self._tokens = tokens - 1.0
+        if tokens < 1.0:
+            raise ConnectionFault(
+                ErrorCode.ENHANCE_YOUR_CALM,
+                f"more than {self._burst} control frames at once, or {self._per_s:g} a second",
+            )

@@ -1,0 +1,189 @@
+"""The sending half of a connection: what is ready to be written, and what waits for a window.
+
+Rule 1: control frames and whole small answers go to `ready`, in order, at once.
+Rule 2: larger bodies wait in their streams. `take` cuts frames from them, one stream after the other, as the windows
+and the caller's budget allow: a large answer never holds up a small one, and nothing is cut before it can be written.
+Rule 3: a stream stands in the queue only while it could send. One that waits for its window costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from trilith.wire.http2 import frames
+from trilith.wire.http2.errors import ConnectionFault, ErrorCode, StreamFault
+from trilith.wire.http2.header_encoder import TABLE_EMPTIED, EncodedHeaders
+from trilith.wire.http2.settings import PeerSettings
+from trilith.wire.http2.states import STREAM_TRANSITIONS, StreamInput, StreamState
+from trilith.wire.http2.stream import Stream
+
+_OPEN: Final = StreamState.OPEN
+_HALF_CLOSED_REMOTE: Final = StreamState.HALF_CLOSED_REMOTE
+_LARGEST_FRAME_BYTES: Final = 64 << 10
+"""We cut no larger frames, whatever the peer allows: other streams should get their turn."""
+
+
+class Outbound:
+    """Queues and cuts frames. `on_end` is called for each stream whose END_STREAM was cut."""
+
+    __slots__ = ("_blocked", "_on_end", "_peer", "_table_update_due", "max_frame_bytes", "ready", "window")
+
+    def __init__(self, on_end: Callable[[Stream], None]) -> None:
+        self.ready: list[bytes] = []
+        self.window = frames.DEFAULT_WINDOW
+        self.max_frame_bytes = frames.DEFAULT_MAX_FRAME_BYTES
+        self._blocked: deque[Stream] = deque()
+        self._peer = PeerSettings()
+        self._table_update_due = False
+        self._on_end = on_end
+
+    @property
+    def initial_window(self) -> int:
+        """The send window of a new stream."""
+        return self._peer.initial_window
+
+    @property
+    def has_ready(self) -> bool:
+        """True when `take` would return something."""
+        return bool(self.ready) or bool(self._blocked and self.window > 0)
+
+    def can_send_whole(self, stream: Stream, size_bytes: int) -> bool:
+        """True when an answer with a body of this size can go out at once as one HEADERS, DATA, HEADERS."""
+        return (
+            size_bytes <= self.max_frame_bytes
+            and size_bytes <= self.window
+            and size_bytes <= stream.send_window
+            and stream.state is _HALF_CLOSED_REMOTE
+            and stream.pending is None
+            and not self._table_update_due
+        )
+
+    def headers(self, stream: Stream, encoded: EncodedHeaders, *, end_stream: bool) -> None:
+        """Queues a header list: now, or as trailers behind the body that waits."""
+        if stream.pending:
+            stream.trailers = encoded
+            stream.end_queued = end_stream
+            return
+        prefix, self._table_update_due = (TABLE_EMPTIED if self._table_update_due else b""), False
+        self.ready.append(encoded.to_frames(stream.stream_id, end_stream=end_stream, prefix=prefix))
+        self._sent(stream, StreamInput.SEND_END if end_stream else StreamInput.SEND_HEADERS)
+
+    def body(self, stream: Stream, parts: Sequence[bytes | memoryview], *, end_stream: bool) -> None:
+        """Queues body octets."""
+        if stream.pending is None:
+            stream.pending = deque()
+        stream.pending.extend(memoryview(part).cast("B") for part in parts if len(part))
+        stream.end_queued = end_stream
+        if stream.pending:
+            self._schedule(stream)
+        elif end_stream:
+            self._finish(stream)
+
+    def widen(self, stream: Stream | None, increment: int) -> None:
+        """A WINDOW_UPDATE came, for a stream or (None) for the connection.
+
+        Raises:
+            ConnectionFault, StreamFault: the window would exceed 2**31 - 1.
+        """
+        if stream is None:
+            self.window += increment
+            if self.window > frames.MAX_WINDOW:
+                raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "the connection's window exceeds 2**31 - 1")
+            return
+        stream.send_window += increment
+        if stream.send_window > frames.MAX_WINDOW:
+            raise StreamFault(stream.stream_id, ErrorCode.FLOW_CONTROL_ERROR, "the window exceeds 2**31 - 1")
+        if stream.pending:
+            self._schedule(stream)
+
+    def apply(self, peer: PeerSettings, streams: Sequence[Stream]) -> None:
+        """The peer's settings changed; `streams` are the open ones.
+
+        Raises:
+            ConnectionFault: the new initial window makes a stream's window exceed 2**31 - 1.
+        """
+        growth = peer.initial_window - self._peer.initial_window
+        self._table_update_due |= peer.smallest_table_bytes < self._peer.smallest_table_bytes
+        self._peer = peer
+        self.max_frame_bytes = min(peer.max_frame_bytes, _LARGEST_FRAME_BYTES)
+        for stream in streams if growth else ():
+            stream.send_window += growth
+            if stream.send_window > frames.MAX_WINDOW:
+                raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE overflows a stream's window")
+            if stream.pending:
+                self._schedule(stream)
+
+    def forget(self, stream: Stream) -> None:
+        """The stream was reset: what waits in it is dropped."""
+        stream.pending = None
+        stream.end_queued = False
+
+    def take(self, budget_bytes: int) -> bytes:
+        """Everything that is ready, and at most about `budget_bytes` of waiting bodies."""
+        if self._blocked:
+            self._cut(budget_bytes)
+        ready, self.ready = self.ready, []
+        return ready[0] if len(ready) == 1 else b"".join(ready)
+
+    def _schedule(self, stream: Stream) -> None:
+        if stream.send_window > 0 and not stream.scheduled:
+            stream.scheduled = True
+            self._blocked.append(stream)
+
+    def _cut(self, budget: int) -> None:
+        blocked = self._blocked
+        while blocked and budget > 0:
+            stream = blocked.popleft()
+            stream.scheduled = False
+            pending = stream.pending
+            if not pending:
+                continue  # reset while it waited
+            if self.window <= 0:  # nobody can send now: keep the turn
+                stream.scheduled = True
+                blocked.appendleft(stream)
+                return
+            limit = min(self.max_frame_bytes, self.window, stream.send_window, budget)
+            if limit > 0:
+                budget -= self._cut_frame(stream, pending, limit)
+            if pending:
+                self._schedule(stream)
+
+    def _cut_frame(self, stream: Stream, pending: deque[memoryview], limit: int) -> int:
+        parts: list[bytes | memoryview] = [b""]
+        size = 0
+        while pending and size < limit:
+            part = pending[0]
+            room = limit - size
+            if len(part) <= room:
+                parts.append(pending.popleft())
+                size += len(part)
+            else:
+                parts.append(part[:room])
+                pending[0] = part[room:]
+                size = limit
+        last = stream.end_queued and not pending
+        flags = frames.END_STREAM if last and stream.trailers is None else 0
+        parts[0] = frames.frame_head(size, frames.DATA, flags, stream.stream_id)
+        self.ready.append(b"".join(parts))
+        self.window -= size
+        stream.send_window -= size
+        if flags:
+            self._sent(stream, StreamInput.SEND_END)
+        elif last:
+            self._finish(stream)
+        return size
+
+    def _finish(self, stream: Stream) -> None:
+        """The body is out: sends what ends the stream."""
+        if stream.trailers is not None:
+            self.headers(stream, stream.trailers, end_stream=stream.end_queued)
+        else:
+            self.ready.append(frames.frame(frames.DATA, frames.END_STREAM, stream.stream_id))
+            self._sent(stream, StreamInput.SEND_END)
+
+    def _sent(self, stream: Stream, what: StreamInput) -> None:
+        stream.state = STREAM_TRANSITIONS[stream.state, what]
+        if what is StreamInput.SEND_END:
+            self._on_end(stream)
