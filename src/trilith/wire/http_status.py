@@ -56,3 +56,12 @@ def retry_after(error: errors.TrilithError) -> bytes | None:
 def error_body(error: errors.TrilithError, request_id: str) -> bytes:
     """`{"error": {"code": ..., "message": ..., "request_id": ...}}` as JSON."""
     return orjson.dumps({"error": {"code": error.code, "message": error.message, "request_id": request_id}})
+
+
+NOT_READY_STATUS: Final = 400
+"""What the Open Inference Protocol's health endpoints answer for "no": Triton's choice, which its users probe for."""
+
+
+def oip_error_body(error: errors.TrilithError, request_id: str) -> bytes:
+    """`{"error": message, "code": ..., "request_id": ...}` as JSON: clients of Triton read `error` as text."""
+    return orjson.dumps({"error": error.message, "code": error.code, "request_id": request_id})

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
@@ -196,8 +195,7 @@ def _raise_first(
 ) -> NoReturn:
     """Names the first element for which `wrong` holds."""
     index, element = next((index, element) for index, element in enumerate(flat) if wrong(element))
-    shown = f"{element!r:.40}" if isinstance(element, int | float) and math.isfinite(element) else _kind(element)
-    raise InvalidInput(f"input '{name}': element {index} of 'data' {words} for {datatype}, got {shown}")
+    raise InvalidInput(f"input '{name}': element {index} of 'data' {words} for {datatype}, got {_kind(element)}")
 
 
 def _kind(value: object) -> str:

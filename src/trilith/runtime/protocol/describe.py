@@ -1,0 +1,141 @@
+"""What the protocol says of the server and its models, as plain values that both HTTP and gRPC send.
+
+Field names are those of the protobuf messages, so that one builder serves both.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import trilith
+from trilith.core.tensor import TensorSpec
+from trilith.runtime.statistics import Duration, ModelStatistics
+
+if TYPE_CHECKING:
+    from trilith.runtime.protocol.port import ServedModel, ServedRuntime
+
+EXTENSIONS: Final = (
+    "binary_tensor_data",
+    "model_configuration",
+    "parameters",
+    "schedule_policy",
+    "statistics",
+)
+"""The protocol extensions that are offered."""
+
+
+def server_metadata(name: str) -> dict[str, Any]:
+    """Name, version and extensions."""
+    return {"name": name, "version": trilith.__version__, "extensions": list(EXTENSIONS)}
+
+
+def model_metadata(model: ServedModel) -> dict[str, Any]:
+    """Name, versions, platform, inputs and outputs."""
+    return {
+        "name": model.name,
+        "versions": list(model.versions),
+        "platform": model.platform,
+        "inputs": _tensors(model.inputs),
+        "outputs": _tensors(model.outputs),
+    }
+
+
+def is_ready(model: ServedModel) -> bool:
+    """Whether the model version takes requests."""
+    return model.state == "READY"
+
+
+def repository_index(runtime: ServedRuntime, *, ready_only: bool) -> list[dict[str, str]]:
+    """Every model version with its state."""
+    return [
+        {"name": model.name, "version": model.version, "state": str(model.state), "reason": ""}
+        for model in runtime.models()
+        if is_ready(model) or not ready_only
+    ]
+
+
+def statistics(runtime: ServedRuntime, name: str | None = None, version: str = "") -> dict[str, Any]:
+    """The statistics extension's answer for one or all models; `version` "" for all versions."""
+    return {
+        "model_stats": [
+            _model_statistics(found)
+            for found in runtime.statistics(name)
+            if not version or str(found.version) == version
+        ]
+    }
+
+
+def config(message: Any) -> dict[str, Any]:
+    """A protobuf message as Triton prints its model configuration: all defaults, enum names, 64-bit numbers as numbers.
+
+    Sub-messages that are not set are left out.
+    """
+    from google.protobuf.descriptor import FieldDescriptor
+
+    values: dict[str, Any] = {}
+    for field in message.DESCRIPTOR.fields:
+        is_message = field.type == FieldDescriptor.TYPE_MESSAGE
+        value = getattr(message, field.name)
+        if is_message and field.message_type.GetOptions().map_entry:
+            values[field.name] = _config_map(value, field)
+        elif field.is_repeated:
+            values[field.name] = [_config_value(element, field) for element in value]
+        elif not (is_message or field.containing_oneof) or message.HasField(field.name):
+            values[field.name] = _config_value(value, field)
+    return values
+
+
+def _config_map(value: Mapping[Any, Any], field: Any) -> dict[str, Any]:
+    of_value = field.message_type.fields_by_name["value"]
+    return {str(key): _config_value(element, of_value) for key, element in value.items()}
+
+
+def _config_value(value: Any, field: Any) -> Any:
+    if field.message_type is not None:
+        return config(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return value if known is None else known.name
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def _model_statistics(found: ModelStatistics) -> dict[str, Any]:
+    never = {"count": 0, "ns": 0}
+    return {
+        "name": found.name,
+        "version": str(found.version),
+        "last_inference": found.last_inference_ms,
+        "inference_count": found.inference_count,
+        "execution_count": found.execution_count,
+        "inference_stats": {
+            "success": _duration(found.success),
+            "fail": _duration(found.fail),
+            "queue": _duration(found.queue),
+            "compute_input": _duration(found.compute_input),
+            "compute_infer": _duration(found.compute_infer),
+            "compute_output": _duration(found.compute_output),
+            "cache_hit": never,
+            "cache_miss": never,
+        },
+        "batch_stats": [
+            {
+                "batch_size": batch.batch_size,
+                "compute_input": _duration(batch.compute_input),
+                "compute_infer": _duration(batch.compute_infer),
+                "compute_output": _duration(batch.compute_output),
+            }
+            for batch in found.batches
+        ],
+        "memory_usage": [],
+        "response_stats": {},
+    }
+
+
+def _duration(duration: Duration) -> dict[str, int]:
+    return {"count": duration.count, "ns": duration.ns}
+
+
+def _tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
+    return [{"name": spec.name, "datatype": str(spec.datatype), "shape": list(spec.shape)} for spec in specs]

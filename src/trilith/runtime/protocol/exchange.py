@@ -1,0 +1,182 @@
+"""One inference request between its front and the runtime: the same for HTTP and gRPC.
+
+Rule 1: no task. The runtime calls back, and the answer is written in that call.
+Rule 2: every exchange ends exactly once: answered, failed or abandoned. What comes later is ignored.
+Rule 3: stamps are taken here, so that both protocols mean the same by them.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from trilith.core.clock import Clock, MonotonicClock
+from trilith.core.context import Context
+from trilith.core.request import InferResponse
+from trilith.core.tensor import TensorSpec
+from trilith.core.timeline import ANSWERED, DECODED, ENCODED, RECEIVED, Timeline
+from trilith.errors import Bug, Cancelled, TrilithError
+from trilith.telemetry import RequestMetrics
+from trilith.wire.oip_parameters import InferCall
+from trilith.wire.oip_tensor import Signature
+
+if TYPE_CHECKING:
+    from trilith.runtime.protocol.port import ServedRuntime, ServedTicket
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Front:
+    """What all exchanges of one front share.
+
+    Attributes:
+        runtime: where requests go.
+        protocol: `http` or `grpc`, for metrics.
+        metrics: where requests are counted, or None.
+        now: the clock, in seconds.
+    """
+
+    def __init__(
+        self, runtime: ServedRuntime, protocol: str, metrics: RequestMetrics | None, clock: Clock | None
+    ) -> None:
+        self.runtime = runtime
+        self.protocol = protocol
+        self.metrics = metrics
+        self.now = (clock or MonotonicClock()).now
+        self._in_flight = None if metrics is None else metrics.in_flight(protocol)
+        self._signatures: dict[tuple[str, str], tuple[tuple[TensorSpec, ...], Signature]] = {}
+
+    def signature(self, name: str, version: str) -> Signature:
+        """The signature of a model.
+
+        Raises:
+            UnknownModel: no such model or version.
+        """
+        model = self.runtime.model(name, version)
+        known = self._signatures.get((name, version))
+        # The specs stand for the model: a reloaded one brings new ones. The model itself is not kept alive here.
+        if known is not None and known[0] is model.inputs:
+            return known[1]
+        signature = Signature.of(model.name, model.inputs, model.outputs, model.max_batch_size)
+        self._signatures[name, version] = (model.inputs, signature)
+        return signature
+
+    def began(self) -> None:
+        """Counts a request in."""
+        if self._in_flight is not None:
+            self._in_flight.value += 1
+
+    def ended(self, endpoint: str, method: str, status: str, timeline: Timeline | None) -> None:
+        """Counts a request out."""
+        if self._in_flight is not None and self.metrics is not None:
+            self._in_flight.value -= 1
+            self.metrics.finished(self.protocol, endpoint, method, status, timeline)
+
+
+class Exchange(ABC):
+    """One inference request on its way. The protocols say how to decode, answer and fail."""
+
+    __slots__ = ("call", "front", "on_over", "over", "request_id", "signature", "ticket", "timeline")
+
+    call: InferCall
+    signature: Signature
+
+    def __init__(self, front: Front, received_at: float, request_id: str) -> None:
+        self.front = front
+        self.request_id = request_id
+        self.over = False
+        self.on_over: Callable[[], None] | None = None
+        self.ticket: ServedTicket | None = None
+        self.timeline = Timeline("gateway", 3)
+        self.timeline.stamps.append((RECEIVED, received_at))
+
+    def start(self) -> None:
+        """Decodes and submits. A refusal is answered here, as is an answer that comes at once."""
+        front = self.front
+        front.began()
+        try:
+            self.call = call = self.decode()
+            request = call.request
+            if request.id:
+                self.request_id = request.id
+            timeline = self.timeline
+            timeline.stamps.append((DECODED, front.now()))
+            context = Context(request_id=self.request_id, timeline=timeline, deadline=self.deadline(call.timeout_s))
+            self.ticket = front.runtime.submit(request, context, self.done)
+        except TrilithError as error:
+            self.finish(error)
+
+    def done(self, result: InferResponse | TrilithError) -> None:
+        """The runtime's callback."""
+        if self.over:
+            return
+        if isinstance(result, TrilithError):
+            self.finish(result)
+            return
+        try:
+            self.answer(result)
+        except TrilithError as error:
+            self.finish(error)
+        except Exception:  # noqa: BLE001 - called by the runtime: whatever is wrong, this request gets its one answer
+            _log.exception("encoding the answer of model %s failed", result.model)
+            self.finish(Bug(f"the answer of model '{result.model}' could not be encoded; the server's log says more"))
+
+    def reject(self, error: TrilithError) -> None:
+        """Ends a request that could not even be read."""
+        self.front.began()
+        self.finish(error)
+
+    def abandon(self) -> None:
+        """The caller is gone: takes the request back and answers nothing."""
+        if not self.over:
+            self.close(self.status_of(Cancelled("the caller went away")))
+        if self.ticket is not None:
+            self.ticket.cancel()
+
+    def finish(self, error: TrilithError) -> None:
+        """Answers with an error."""
+        if self.over:
+            return
+        self.timeline.stamps.append((ANSWERED, self.front.now()))
+        self.fail(error)
+        self.close(self.status_of(error))
+
+    def close(self, status: str) -> None:
+        """Marks the end and counts it."""
+        self.over = True
+        self.front.ended("infer", self.method, status, self.timeline)
+        if self.on_over is not None:
+            self.on_over()
+
+    def stamp_answer(self) -> None:
+        """Stamps that the answer is encoded and handed over: one instant, because the one follows on the other."""
+        instant = self.front.now()
+        self.timeline.stamps.append((ENCODED, instant))
+        self.timeline.stamps.append((ANSWERED, instant))
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """The method's name, for metrics."""
+
+    @abstractmethod
+    def decode(self) -> InferCall:
+        """Reads the message and sets `signature`; raises `TrilithError`."""
+
+    @abstractmethod
+    def deadline(self, timeout_s: float | None) -> float | None:
+        """The absolute deadline in seconds, from the message's own time limit and the transport's."""
+
+    @abstractmethod
+    def answer(self, response: InferResponse) -> None:
+        """Encodes and sends the response, and closes."""
+
+    @abstractmethod
+    def fail(self, error: TrilithError) -> None:
+        """Sends an error."""
+
+    @abstractmethod
+    def status_of(self, error: TrilithError) -> str:
+        """The text of the status that an error becomes."""

@@ -1,0 +1,181 @@
+"""The Open Inference Protocol over gRPC: `OipGrpc(runtime)` is a `GrpcApp` for `inference.GRPCInferenceService`.
+
+Rule: what the service lists and is not here answers UNIMPLEMENTED with a sentence, like what it does not list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from trilith.core.clock import Clock
+from trilith.core.request import InferResponse
+from trilith.errors import DeadlineExceeded, NotFound, TrilithError, Unsupported
+from trilith.runtime.protocol import describe
+from trilith.runtime.protocol.exchange import Exchange, Front
+from trilith.telemetry import RequestMetrics
+from trilith.wire.grpc_status import GrpcStatus, grpc_status
+from trilith.wire.oip_grpc import decode_request, encode_response, parse
+from trilith.wire.oip_messages import service_messages
+from trilith.wire.oip_parameters import InferCall
+
+if TYPE_CHECKING:
+    from trilith.net.grpc import GrpcCall
+    from trilith.runtime.protocol.port import ServedRuntime
+
+SERVICE: Final = b"/inference.GRPCInferenceService/"
+"""The prefix of the paths that this app answers."""
+TIMELINE_KEY: Final = b"trilith-timeline"
+"""A call whose metadata sends `1` gets its timeline as JSON in trailing metadata of the same name."""
+
+
+class OipGrpc:
+    """The unary methods of the inference service.
+
+    Args:
+        runtime: the models.
+        server_name: what the server metadata calls this server.
+        metrics: where requests are counted, or None.
+        clock: the source of instants, or None for the machine's.
+    """
+
+    def __init__(
+        self,
+        runtime: ServedRuntime,
+        *,
+        server_name: str = "trilith",
+        metrics: RequestMetrics | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._front = Front(runtime, "grpc", metrics, clock)
+        self._runtime = runtime
+        self._server_name = server_name
+        self._methods: dict[bytes, Callable[[Any], Any]] = {
+            b"ServerLive": self._server_live,
+            b"ServerReady": self._server_ready,
+            b"ServerMetadata": self._server_metadata,
+            b"ModelReady": self._model_ready,
+            b"ModelMetadata": self._model_metadata,
+            b"ModelConfig": self._model_config,
+            b"ModelStatistics": self._model_statistics,
+            b"RepositoryIndex": self._repository_index,
+        }
+
+    @staticmethod
+    def match(path: bytes) -> bool:
+        """Whether the path is this app's."""
+        return path.startswith(SERVICE)
+
+    def __call__(self, call: GrpcCall) -> None:
+        """Answers, or will answer from a callback."""
+        method = call.path.removeprefix(SERVICE)
+        if method == b"ModelInfer":
+            exchange = _GrpcExchange(self._front, call)
+            call.on_cancel = exchange.abandon
+            exchange.start()
+            return
+        handler = self._methods.get(method)
+        self._front.began()
+        name = method.decode("latin-1") if handler is not None else "other"
+        try:
+            if handler is None:
+                raise _unimplemented(call.path)
+            answer = handler(parse(f"{name}Request", call.message))
+        except TrilithError as error:
+            call.fail_error(error)
+            self._front.ended(name, name, grpc_status(error).name, None)
+            return
+        call.reply(answer.SerializeToString())
+        self._front.ended(name, name, GrpcStatus.OK.name, None)
+
+    def _server_live(self, _: Any) -> Any:
+        return service_messages().ServerLiveResponse(live=True)
+
+    def _server_ready(self, _: Any) -> Any:
+        return service_messages().ServerReadyResponse(ready=self._runtime.ready)
+
+    def _server_metadata(self, _: Any) -> Any:
+        return service_messages().ServerMetadataResponse(**describe.server_metadata(self._server_name))
+
+    def _model_ready(self, request: Any) -> Any:
+        try:
+            ready = describe.is_ready(self._runtime.model(request.name, request.version))
+        except NotFound:
+            ready = False
+        return service_messages().ModelReadyResponse(ready=ready)
+
+    def _model_metadata(self, request: Any) -> Any:
+        model = self._runtime.model(request.name, request.version)
+        return service_messages().ModelMetadataResponse(**describe.model_metadata(model))
+
+    def _model_config(self, request: Any) -> Any:
+        model = self._runtime.model(request.name, request.version)
+        return service_messages().ModelConfigResponse(config=model.config_proto())
+
+    def _model_statistics(self, request: Any) -> Any:
+        if request.name:
+            self._runtime.model(request.name, request.version)
+        found = describe.statistics(self._runtime, request.name or None, request.version)
+        return service_messages().ModelStatisticsResponse(**found)
+
+    def _repository_index(self, request: Any) -> Any:
+        models = describe.repository_index(self._runtime, ready_only=request.ready)
+        return service_messages().RepositoryIndexResponse(models=models)
+
+
+class _GrpcExchange(Exchange):
+    """One `ModelInfer`."""
+
+    __slots__ = ("_call", "_wants_timeline")
+
+    def __init__(self, front: Front, call: GrpcCall) -> None:
+        super().__init__(front, call.received_at, call.request_id)
+        self._call = call
+        self._wants_timeline = call.header(TIMELINE_KEY) == b"1"
+
+    @property
+    def method(self) -> str:
+        return "ModelInfer"
+
+    def decode(self) -> InferCall:
+        message = parse("ModelInferRequest", self._call.message)
+        self.signature = signature = self.front.signature(message.model_name, message.model_version)
+        return decode_request(message, signature)
+
+    def deadline(self, timeout_s: float | None) -> float | None:
+        transport = self._call.deadline
+        if timeout_s is None:
+            return transport
+        own = self._call.received_at + timeout_s
+        return own if transport is None else min(own, transport)
+
+    def answer(self, response: InferResponse) -> None:
+        message = encode_response(response, self.signature)
+        self.stamp_answer()
+        self._call.reply(message, trailers=self._trailers() if self._wants_timeline else ())
+        self.close("OK")
+
+    def fail(self, error: TrilithError) -> None:
+        self._call.fail_error(error)
+
+    def status_of(self, error: TrilithError) -> str:
+        return grpc_status(error).name
+
+    def abandon(self) -> None:
+        deadline = self._call.deadline
+        if not self.over and deadline is not None and self.front.now() >= deadline:
+            self.close(self.status_of(DeadlineExceeded("the call's deadline passed")))
+        super().abandon()
+
+    def _trailers(self) -> list[tuple[bytes, bytes]]:
+        return [(TIMELINE_KEY, orjson.dumps(self.timeline.to_builtins()))]
+
+
+def _unimplemented(path: bytes) -> Unsupported:
+    shown = path[:200].decode("latin-1")
+    listed = service_messages().DESCRIPTOR.services_by_name["GRPCInferenceService"].methods_by_name
+    if path.startswith(SERVICE) and shown.removeprefix(SERVICE.decode()) in listed:
+        return Unsupported(f"{shown} is part of the protocol, but this server does not offer it")
+    return Unsupported(f"there is no method {shown}")

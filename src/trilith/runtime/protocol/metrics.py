@@ -1,0 +1,110 @@
+"""Metrics over HTTP, and what models count as metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from trilith.errors import CallerError, MethodNotAllowed, NotFound
+from trilith.runtime.statistics import Duration, ModelStatistics
+from trilith.telemetry import Kind, Metrics, Snapshot, Source
+from trilith.telemetry.exposition import CONTENT_TYPE, render
+from trilith.wire.http_status import http_status, oip_error_body
+
+if TYPE_CHECKING:
+    from trilith.net.http1 import HttpRequest
+    from trilith.runtime.protocol.port import ServedRuntime
+
+_PATH: Final = "/metrics"
+_LABELS: Final = ("model", "version")
+
+_NUMBERS: Final[tuple[tuple[str, Kind, str, Callable[[ModelStatistics], float]], ...]] = (
+    ("rows_total", "counter", "Rows inferred.", lambda found: found.inference_count),
+    ("executions_total", "counter", "Batches executed.", lambda found: found.execution_count),
+    ("retries_total", "counter", "Batches that failed and were tried again in halves.", lambda found: found.retries),
+    ("waiting_requests", "gauge", "Requests in the queue.", lambda found: found.waiting.waiting_items),
+    ("waiting_rows", "gauge", "Rows in the queue.", lambda found: found.waiting.waiting_rows),
+    ("running_requests", "gauge", "Requests that execute.", lambda found: found.running),
+)
+_OUTCOMES: Final[tuple[tuple[str, Callable[[ModelStatistics], int]], ...]] = (
+    ("success", lambda found: found.success.count),
+    ("refused", lambda found: found.waiting.refused),
+    ("expired", lambda found: found.expired),
+    ("cancelled", lambda found: found.cancelled),
+    ("failed", lambda found: max(0, found.fail.count - found.expired - found.waiting.refused)),
+)
+_PHASES: Final[tuple[tuple[str, Callable[[ModelStatistics], Duration]], ...]] = (
+    ("total", lambda found: found.success),
+    ("queue", lambda found: found.queue),
+    ("compute_input", lambda found: found.compute_input),
+    ("compute_infer", lambda found: found.compute_infer),
+    ("compute_output", lambda found: found.compute_output),
+)
+
+
+class MetricsHttp:
+    """`GET /metrics` in the Prometheus text format."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    @staticmethod
+    def match(path: str) -> bool:
+        """Whether the path is this app's."""
+        return path == _PATH
+
+    def __call__(self, request: HttpRequest) -> None:
+        """Answers at once."""
+        error: CallerError | None = None
+        if request.path != _PATH:
+            error = NotFound(f"there is only {_PATH} here, not {request.path[:200]!r}")
+        elif request.method not in ("GET", "HEAD"):
+            error = MethodNotAllowed(f"{_PATH} takes GET, got {request.method[:20]}")
+        if error is not None:
+            request.respond(http_status(error), oip_error_body(error, request.request_id))
+            return
+        request.respond(200, render(self._metrics), content_type=CONTENT_TYPE)
+
+
+def model_source(runtime: ServedRuntime) -> Source:
+    """A source for `Metrics.add_source`: what the runtime's models have done, by model and version.
+
+    trilith_model_requests_total{model, version, outcome}, trilith_model_seconds_total{model, version, phase},
+    trilith_model_rows_total, ..._executions_total, ..._retries_total, ..._waiting_requests, ..._waiting_rows and
+    ..._running_requests.
+    """
+    return lambda: model_snapshots(runtime.statistics())
+
+
+def model_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:
+    """Statistics as metric families."""
+    labelled = [((found.name, str(found.version)), found) for found in statistics]
+    snapshots = [
+        Snapshot(
+            name=f"trilith_model_{name}",
+            kind=kind,
+            help=text,
+            label_names=_LABELS,
+            samples=[(labels, number(found)) for labels, found in labelled],
+        )
+        for name, kind, text, number in _NUMBERS
+    ]
+    snapshots.append(
+        Snapshot(
+            name="trilith_model_requests_total",
+            kind="counter",
+            help="Requests to a model, by how they ended.",
+            label_names=(*_LABELS, "outcome"),
+            samples=[((*labels, name), count(found)) for labels, found in labelled for name, count in _OUTCOMES],
+        )
+    )
+    snapshots.append(
+        Snapshot(
+            name="trilith_model_seconds_total",
+            kind="counter",
+            help="Seconds that requests spent in a model, by phase; divide by the requests.",
+            label_names=(*_LABELS, "phase"),
+            samples=[((*labels, name), took(found).ns / 1e9) for labels, found in labelled for name, took in _PHASES],
+        )
+    )
+    return snapshots

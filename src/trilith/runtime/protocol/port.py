@@ -1,0 +1,95 @@
+"""What the protocol fronts need of the runtime: the port that `Runtime` fills, and that tests fill with less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from trilith.core.context import Context
+from trilith.core.request import InferRequest, InferResponse
+from trilith.core.tensor import TensorSpec
+from trilith.errors import TrilithError
+from trilith.runtime.statistics import ModelStatistics
+
+OnDone = Callable[[InferResponse | TrilithError], None]
+
+
+class ServedTicket(Protocol):
+    """A submitted request."""
+
+    def cancel(self) -> object:
+        """Takes the request back."""
+        ...
+
+
+class ServedModel(Protocol):
+    """One loaded version of a model."""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """This version."""
+        ...
+
+    @property
+    def versions(self) -> Sequence[str]:
+        """All versions that are served."""
+        ...
+
+    @property
+    def platform(self) -> str:
+        """What runs it, in Triton's words."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Declared inputs, with the batch dimension."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Declared outputs, with the batch dimension."""
+        ...
+
+    @property
+    def max_batch_size(self) -> int:
+        """0 when the model does not batch."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """`READY`, or another of Triton's words."""
+        ...
+
+    def config_proto(self) -> Any:
+        """The configuration as a protobuf `inference.ModelConfig`, completed."""
+        ...
+
+
+class ServedRuntime(Protocol):
+    """A runtime, used from the event loop's thread."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether every model that should be served is."""
+        ...
+
+    def submit(self, request: InferRequest, context: Context | None, on_done: OnDone) -> ServedTicket:
+        """Enqueues a request. `on_done` is called once, on the loop; raises `TrilithError` when it is refused."""
+        ...
+
+    def models(self) -> Sequence[ServedModel]:
+        """All loaded models."""
+        ...
+
+    def model(self, name: str, version: str = "") -> ServedModel:
+        """One model, or raises `UnknownModel`."""
+        ...
+
+    def statistics(self, name: str | None = None) -> Sequence[ModelStatistics]:
+        """Statistics of all versions of one or of all models."""
+        ...

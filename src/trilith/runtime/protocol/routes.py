@@ -1,0 +1,85 @@
+"""Which endpoint of the Open Inference Protocol a path names. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from trilith.errors import InvalidInput, NotFound
+
+_SERVER: Final[dict[str, tuple[str, str]]] = {
+    "/v2": ("server_metadata", "GET"),
+    "/v2/": ("server_metadata", "GET"),
+    "/v2/health/live": ("live", "GET"),
+    "/v2/health/ready": ("ready", "GET"),
+    "/v2/models/stats": ("statistics", "GET"),
+    "/v2/repository/index": ("repository_index", "POST"),
+}
+_MODEL: Final[dict[str, tuple[str, str]]] = {
+    "": ("model_metadata", "GET"),
+    "ready": ("model_ready", "GET"),
+    "config": ("model_config", "GET"),
+    "stats": ("model_statistics", "GET"),
+    "infer": ("infer", "POST"),
+}
+_MAX_CACHED: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An endpoint and what the path says of the model.
+
+    Attributes:
+        endpoint: its name, as metrics show it.
+        method: the HTTP method that it takes.
+        model: the model's name, or "".
+        version: the version, or "".
+    """
+
+    endpoint: str
+    method: str
+    model: str = ""
+    version: str = ""
+
+
+class Routes:
+    """Finds routes, and remembers the first thousand paths."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Route] = {}
+
+    def find(self, path: str) -> Route:
+        """The route of a raw path without its query.
+
+        Raises:
+            NotFound: there is no such endpoint.
+            InvalidInput: the version is no number.
+        """
+        route = self._known.get(path)
+        if route is None:
+            route = route_of(path)
+            if len(self._known) < _MAX_CACHED:
+                self._known[path] = route
+        return route
+
+
+def route_of(path: str) -> Route:
+    """The route of a raw path; see `Routes.find`."""
+    server = _SERVER.get(path)
+    if server is not None:
+        return Route(*server)
+    parts = path.split("/")
+    if parts[:3] != ["", "v2", "models"] or len(parts) < 4 or not parts[3]:
+        raise NotFound(f"Not Found: there is no endpoint {path[:200]!r}")
+    model, rest = unquote(parts[3]), parts[4:]
+    version = ""
+    if rest[:1] == ["versions"]:
+        version = rest[1] if len(rest) > 1 else ""
+        rest = rest[2:]
+        if not (version.isascii() and version.isdigit()):
+            raise InvalidInput(f"a model version is a number, got {version[:40]!r} in the path {path[:200]!r}")
+    endpoint = _MODEL.get("/".join(rest))
+    if endpoint is None:
+        raise NotFound(f"Not Found: there is no endpoint {path[:200]!r}")
+    return Route(*endpoint, model=model, version=version)
