@@ -24,12 +24,14 @@ class ProcessSample:
         pid: its id.
         parent: the id of its parent.
         session: the id of its session's leader.
+        start_ticks: when it started, in clock ticks after boot: with `pid` it names one process for ever.
         cpu_s: user and system seconds of its threads and of its children that ended and were waited for.
     """
 
     pid: int
     parent: int
     session: int
+    start_ticks: int
     cpu_s: float
 
 
@@ -42,11 +44,15 @@ def parse_stat(text: str, ticks_per_second: int) -> ProcessSample:
     # The second field is the program's name in brackets and may itself hold blanks and brackets.
     opening, closing = text.find("("), text.rfind(")")
     fields = text[closing + 1 :].split()
-    if opening < 0 or closing < opening or len(fields) < 15:
-        raise ValueError(f"a line of /proc/PID/stat has 17 fields or more, got {text!r:.200}")
+    if opening < 0 or closing < opening or len(fields) < 20:
+        raise ValueError(f"a line of /proc/PID/stat has 22 fields or more, got {text!r:.200}")
     ticks = sum(int(field) for field in fields[11:15])
     return ProcessSample(
-        pid=int(text[:opening]), parent=int(fields[1]), session=int(fields[3]), cpu_s=ticks / ticks_per_second
+        pid=int(text[:opening]),
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        start_ticks=int(fields[19]),
+        cpu_s=ticks / ticks_per_second,
     )
 
 

@@ -1,0 +1,159 @@
+"""Trilith and its peers, the same work, one after the other.
+
+    python -m benchmarks.peers --peers trilith,mosec,fastapi --concurrency 32 --duration 5 --rounds 3
+
+Every peer is installed in an environment of its own, started, asked for a right answer, warmed up, measured and ended;
+then the next. Rounds interleave the peers (A B C, A B C), and the table shows medians, because a shared machine drifts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shutil
+import signal
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.driver import Figures, measure
+from benchmarks.peers.environment import DEFAULT_FOLDER, ensure, versions
+from benchmarks.peers.registry import PEERS, Peer
+from benchmarks.peers.server import PeerFailed, running
+from rich.console import Console
+from rich.table import Table
+
+from trilith.measure import read_conditions
+
+
+def main() -> int:
+    options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended then too
+    chosen = [PEERS[name] for name in options.peers]
+    bins = {peer.name: ensure(peer.environment, options.folder) for peer in chosen}
+    wrk = None if options.generator == "own" else shutil.which("wrk")
+    conditions = {
+        **read_conditions(("trilith", "uvloop", "httptools", "msgspec")),
+        "generator": "wrk, one thread" if wrk is not None else "trilith",
+        "generator_and_server": "on the same cores, not pinned",
+    }
+    measured: dict[str, list[Figures]] = {peer.name: [] for peer in chosen}
+    failures: dict[str, str] = {}
+    for turn in range(1, options.rounds + 1):
+        for peer in chosen:
+            try:
+                with running(peer, bins[peer.name]) as (pid, port):
+                    figures = measure(
+                        peer, pid, port, concurrency=options.concurrency, duration_s=options.duration, wrk=wrk
+                    )
+            except PeerFailed as error:
+                failures[peer.name] = str(error)
+                print(f"round {turn}: {error}", file=sys.stderr, flush=True)
+                continue
+            measured[peer.name].append(figures)
+            print(
+                f"round {turn}: {peer.name:10} {figures.requests_per_s:10,.0f} req/s"
+                f" {figures.server_cpu_per_request_s * 1e6:8.1f} us CPU/req  p99 {figures.p99_s * 1e3:.2f} ms"
+                + (f"  FAILED {figures.failed}" if figures.failed else ""),
+                file=sys.stderr,
+                flush=True,
+            )
+    medians = {name: _median(rounds) for name, rounds in measured.items() if rounds}
+    Console(highlight=False, width=110).print(_table(options, medians, {name: len(rounds) for name, rounds in measured.items()}))
+    for key, value in conditions.items():
+        print(f"{key}: {value}")
+    if options.json is not None:
+        report = _report(options, conditions, chosen, bins, measured, medians, failures)
+        options.json.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+    return 1 if failures or not medians else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--peers", type=_peers, default=_peers("trilith,mosec,fastapi,granian"), help=f"of {', '.join(PEERS)}"
+    )
+    parser.add_argument("--workload", choices=["echo"], default="echo")
+    parser.add_argument("--concurrency", type=int, default=32)
+    parser.add_argument("--duration", type=float, default=5.0, help="seconds measured (wrk: whole seconds)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER, help="where the environments are kept")
+    parser.add_argument("--generator", choices=["auto", "own"], default="auto", help="auto: wrk if it is installed")
+    parser.add_argument("--json", type=Path, help="write everything that was measured to this file")
+    return parser.parse_args()
+
+
+def _peers(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = [name for name in names if name not in PEERS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; known: {', '.join(PEERS)}")
+    return names
+
+
+def _median(rounds: list[Figures]) -> Figures:
+    values = [dataclasses.asdict(figures) for figures in rounds]
+    return Figures(**{key: statistics.median(value[key] for value in values) for key in values[0]})
+
+
+def _table(options: argparse.Namespace, medians: dict[str, Figures], rounds: dict[str, int]) -> Table:
+    table = Table(
+        title=f"{options.workload}, {options.concurrency} connections, medians of {options.rounds} rounds of"
+        f" {options.duration:g} s",
+        title_justify="left",
+    )
+    table.add_column("peer")
+    for name in ("req/s", "p50 ms", "p99 ms", "CPU us/req", "req/s ratio", "CPU ratio", "failed", "rounds"):
+        table.add_column(name, justify="right")
+    ours = medians.get("trilith")
+    for name, figures in sorted(medians.items(), key=lambda item: -item[1].requests_per_s):
+        ratios = ["-", "-"]
+        if ours is not None:
+            cpu_ratio = figures.server_cpu_per_request_s / ours.server_cpu_per_request_s
+            ratios = [f"{figures.requests_per_s / ours.requests_per_s:.2f} x", f"{cpu_ratio:.2f} x"]
+        table.add_row(
+            name,
+            f"{figures.requests_per_s:,.0f}",
+            f"{figures.p50_s * 1e3:.2f}",
+            f"{figures.p99_s * 1e3:.2f}",
+            f"{figures.server_cpu_per_request_s * 1e6:,.1f}",
+            *ratios,
+            f"{figures.failed:g}",
+            str(rounds[name]),
+        )
+    return table
+
+
+def _report(
+    options: argparse.Namespace,
+    conditions: dict[str, Any],
+    chosen: list[Peer],
+    bins: dict[str, Path],
+    measured: dict[str, list[Figures]],
+    medians: dict[str, Figures],
+    failures: dict[str, str],
+) -> dict[str, Any]:
+    return {
+        "schema": "trilith-peers/1",
+        "workload": options.workload,
+        "concurrency": options.concurrency,
+        "duration_s": options.duration,
+        "conditions": conditions,
+        "peers": {
+            peer.name: {
+                "settings": peer.settings,
+                "variables": peer.variables,
+                "versions": versions(bins[peer.name], peer.environment),
+                "rounds": [dataclasses.asdict(figures) for figures in measured[peer.name]],
+                "median": dataclasses.asdict(medians[peer.name]) if peer.name in medians else None,
+                "failure": failures.get(peer.name),
+            }
+            for peer in chosen
+        },
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
