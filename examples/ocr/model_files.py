@@ -43,7 +43,7 @@ def metadata(path: Path) -> dict[str, str]:
         for number, start, end in _fields(model, 0, len(model)):
             if number == _METADATA_PROPS:
                 entry = {field: model[first:last].decode() for field, first, last in _fields(model, start, end)}
-                found[entry[_KEY]] = entry.get(_VALUE, "")
+                found[entry.get(_KEY, "")] = entry.get(_VALUE, "")
     return found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from accuracy import character_error_rate
 from lines import row_texts
-from pages import STYLES, invoice, replace
+from pages import STYLES, invoice
 
 BOUNDS = {
     "clean": 0.002,

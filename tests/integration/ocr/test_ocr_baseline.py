@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import pytest
 from accuracy import character_error_rate
 from client import read
-from pages import STYLES, invoice, replace
+from pages import STYLES, invoice
 
 SERVER = Path(__file__).resolve().parents[3] / "examples" / "ocr_baseline" / "server.py"
 

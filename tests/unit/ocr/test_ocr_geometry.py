@@ -27,12 +27,7 @@ def test_sides():
     assert side_lengths(np.array(box(5, 5, 80, 20), np.float32)) == (80.0, 20.0)
 
 
-@given(
-    rows=st.integers(1, 8),
-    columns=st.integers(1, 6),
-    degrees=st.floats(-12, 12),
-    chance=st.randoms(use_true_random=False),
-)
+@given(st.integers(1, 8), st.integers(1, 6), st.floats(-12, 12), st.randoms(use_true_random=False))
 def test_a_table_is_read_row_by_row_whatever_its_angle(rows: int, columns: int, degrees: float, chance):
     cells = [(row, column) for row in range(rows) for column in range(columns)]
     chance.shuffle(cells)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import onnx
@@ -30,10 +31,8 @@ def test_metadata_is_read_without_loading_the_model(tmp_path: Path, entries: dic
 def test_any_other_file_is_refused_or_has_none(tmp_path_factory, content: bytes):
     path = tmp_path_factory.mktemp("m") / "m.onnx"
     path.write_bytes(content)
-    try:
+    with contextlib.suppress(ValueError):
         metadata(path)
-    except (ValueError, KeyError):
-        pass
 
 
 def test_a_file_that_is_cut_short_is_refused(tmp_path: Path):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import accuracy
 import numpy as np
 import pages
@@ -46,7 +48,7 @@ def test_the_same_seed_gives_the_same_page_and_another_seed_another():
     first, again = pages.invoice(BUILT_IN), pages.invoice(BUILT_IN)
     assert np.array_equal(first.image, again.image)
     assert first.lines == again.lines
-    other = pages.invoice(pages.replace(BUILT_IN, seed=8))
+    other = pages.invoice(replace(BUILT_IN, seed=8))
     assert other.lines != first.lines
 
 
@@ -63,7 +65,7 @@ def test_a_page_says_what_stands_on_it_and_where():
 
 
 def test_a_turned_page_keeps_its_boxes_on_the_ink():
-    page = pages.invoice(pages.replace(BUILT_IN, angle=5.0))
+    page = pages.invoice(replace(BUILT_IN, angle=5.0))
     height, width = page.image.shape[:2]
     assert (page.boxes >= 0).all()
     assert (page.boxes <= (width, height)).all()
@@ -76,7 +78,7 @@ def test_a_turned_page_keeps_its_boxes_on_the_ink():
 
 def test_wear_changes_the_image_and_not_the_text():
     clean = pages.invoice(BUILT_IN)
-    worn = pages.invoice(pages.replace(BUILT_IN, noise=10.0, jpeg_quality=40))
+    worn = pages.invoice(replace(BUILT_IN, noise=10.0, jpeg_quality=40))
     assert worn.lines == clean.lines
     assert worn.image.shape == clean.image.shape
     assert not np.array_equal(worn.image, clean.image)

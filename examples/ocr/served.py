@@ -1,0 +1,142 @@
+"""A `trilith serve` of this example in a process of its own, and the few HTTP requests that it is sent."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import httptools
+
+APP: Final = Path(__file__).with_name("app.py")
+_READY_WITHIN_S: Final = 120.0
+_STOP_WITHIN_S: Final = 20.0
+_ANSWER_WITHIN_S: Final = 120.0
+
+
+class ServerFailed(Exception):
+    """The server did not start, or did not answer as it should; the message is for a person."""
+
+
+class Answer:
+    """An HTTP answer, filled in by the parser.
+
+    Attributes:
+        status: the HTTP status code.
+        headers: by name in lower case.
+        body: the whole body.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[str, bytes] = {}
+        self.body = b""
+        self.complete = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header, from the parser."""
+        self.headers[name.decode("latin-1").lower()] = value
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body, from the parser."""
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        """The end of the answer, from the parser."""
+        self.complete = True
+
+
+def post(port: int, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    """Sends one request to the server on this machine.
+
+    The standard library's client refuses header lines above 64 kB, and the timeline of a page is longer than that.
+
+    Raises:
+        ServerFailed: the connection broke before the answer was complete.
+    """
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    answer = Answer()
+    parser = httptools.HttpResponseParser(answer)
+    with socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_WITHIN_S) as connection:
+        connection.sendall(f"{head}{lines}\r\n".encode() + body)
+        while not answer.complete:
+            received = connection.recv(1 << 16)
+            if not received:
+                raise ServerFailed(f"the server closed the connection before it had answered POST {path}")
+            parser.feed_data(received)
+    answer.status = parser.get_status_code()
+    return answer
+
+
+@contextlib.contextmanager
+def serve() -> Iterator[int]:
+    """Runs the example's server on free ports; gives its HTTP port once it is ready, and stops it at the end.
+
+    Raises:
+        ServerFailed: it ended, or was not ready in time; the message has what it wrote.
+    """
+    ports = _free_ports(3)
+    command = [str(Path(sys.executable).with_name("trilith")), "serve", f"{APP}:Ocr"]
+    for option, port in zip(("--http-port", "--grpc-port", "--metrics-port"), ports, strict=True):
+        command += [option, str(port)]
+    with tempfile.TemporaryFile() as written:
+        try:
+            server = subprocess.Popen(command, stdout=written, stderr=subprocess.STDOUT)
+        except FileNotFoundError:
+            raise ServerFailed(f"there is no {command[0]}: install Trilith into this environment first") from None
+        try:
+            _wait_ready(server, ports[0])
+            yield ports[0]
+        except ServerFailed as error:
+            written.seek(0)
+            said = written.read().decode("utf-8", "replace").strip()
+            raise ServerFailed(f"{error}\n{said}" if said else str(error)) from None
+        finally:
+            _stop(server)
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:  # all at once, so that they differ
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
+def _wait_ready(server: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + _READY_WITHIN_S
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise ServerFailed(f"trilith serve ended with exit status {server.returncode}")
+        if _is_ready(port):
+            return
+        time.sleep(0.05)
+    raise ServerFailed(f"trilith serve was not ready within {_READY_WITHIN_S:.0f} seconds")
+
+
+def _is_ready(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False  # it does not listen or answer yet
+    finally:
+        connection.close()
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    try:
+        server.wait(_STOP_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
