@@ -107,6 +107,10 @@ class Exchange(ABC):
             self.ticket = front.runtime.submit(request, context, self.done)
         except TrilithError as error:
             self.finish(error)
+        except Exception:
+            # A bug of ours: the server answers it, and logs it. Here it is only counted out.
+            self.close(self.status_of(Bug("the request could not be decoded")))
+            raise
 
     def done(self, result: InferResponse | TrilithError) -> None:
         """The runtime's callback."""

@@ -1,0 +1,165 @@
+"""The gRPC application: methods, answers, errors, cancellation; over fakes."""
+
+import json
+
+import pytest
+from oip_fakes import FLOATS, FakeClock, FakeGrpcCall, FakeRuntime
+
+from trilith.core.request import InferResponse
+from trilith.errors import Cancelled, DeadlineExceeded, QueueFull
+from trilith.runtime.protocol import OipGrpc
+from trilith.telemetry import Metrics, RequestMetrics
+from trilith.wire.oip_messages import service_messages
+
+MESSAGES = service_messages()
+
+
+@pytest.fixture
+def runtime():
+    return FakeRuntime()
+
+
+@pytest.fixture
+def metrics():
+    return Metrics()
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def app(runtime, metrics, clock):
+    return OipGrpc(runtime, metrics=RequestMetrics(metrics), clock=clock)
+
+
+def _ask(app, method, **fields):
+    call = FakeGrpcCall(method.encode(), getattr(MESSAGES, f"{method}Request")(**fields))
+    app(call)
+    if call.status != "OK":
+        return call
+    return getattr(MESSAGES, f"{method}Response").FromString(call.answer)
+
+
+def _infer(app, *, parameters=(), **options):
+    message = MESSAGES.ModelInferRequest(model_name="m", raw_input_contents=[FLOATS.tobytes()])
+    message.inputs.add(name="IN", datatype="FP32", shape=[1, 4])
+    for name, value in parameters:
+        message.parameters[name].int64_param = value
+    call = FakeGrpcCall(b"ModelInfer", message, **options)
+    app(call)
+    return call
+
+
+def _statuses(metrics):
+    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_requests_total"]
+    return {labels[1:]: value for labels, value in snapshot.samples}
+
+
+def test_server(app, runtime):
+    assert _ask(app, "ServerLive").live
+    assert _ask(app, "ServerReady").ready
+    runtime.ready = False
+    assert not _ask(app, "ServerReady").ready
+    metadata = _ask(app, "ServerMetadata")
+    assert metadata.name == "trilith"
+    assert "binary_tensor_data" in metadata.extensions
+
+
+def test_model(app):
+    assert _ask(app, "ModelReady", name="m").ready
+    assert not _ask(app, "ModelReady", name="unknown").ready
+    metadata = _ask(app, "ModelMetadata", name="m", version="1")
+    assert list(metadata.versions) == ["1", "2"]
+    assert metadata.inputs[0].datatype == "FP32"
+    assert list(metadata.inputs[0].shape) == [-1, 4]
+    config = _ask(app, "ModelConfig", name="m").config
+    assert config.max_batch_size == 8
+    statistics = _ask(app, "ModelStatistics", name="m", version="1")
+    assert statistics.model_stats[0].inference_stats.success.ns == 3_000_000_000
+    assert statistics.model_stats[0].batch_stats[0].batch_size == 4
+    assert len(_ask(app, "ModelStatistics").model_stats) == 1
+    assert _ask(app, "RepositoryIndex", ready=True).models[0].state == "READY"
+    assert _ask(app, "ModelMetadata", name="x").status == "NOT_FOUND"
+    assert _ask(app, "ModelStatistics", name="x").status == "NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (b"ModelStreamInfer", "is part of the protocol, but this server does not offer it"),
+        (b"SystemSharedMemoryStatus", "is part of the protocol, but this server does not offer it"),
+        (b"Nothing", "there is no method /inference.GRPCInferenceService/Nothing"),
+        (b"/other.Service/Method", "there is no method /other.Service/Method"),
+    ],
+)
+def test_unimplemented(app, metrics, path, text):
+    call = FakeGrpcCall(path)
+    app(call)
+    assert call.status == "UNIMPLEMENTED"
+    assert text in call.error
+    assert _statuses(metrics) == {("other", "other", "UNIMPLEMENTED"): 1}
+
+
+def test_no_protobuf(app):
+    for method in (b"ModelMetadata", b"ModelInfer"):
+        call = FakeGrpcCall(method, b"\xff\xff\xff")
+        app(call)
+        assert call.status == "INVALID_ARGUMENT"
+
+
+def test_infer(app, runtime, metrics):
+    call = _infer(app, metadata=[(b"trilith-timeline", b"1")])
+    ((request, context, on_done, _),) = runtime.submitted
+    assert request.inputs["IN"].tolist() == FLOATS.tolist()
+    assert (context.request_id, context.deadline) == ("grpc-id", None)
+    on_done(InferResponse(model="m", version="1", outputs={"OUT": FLOATS}))
+    answer = MESSAGES.ModelInferResponse.FromString(call.answer)
+    assert answer.raw_output_contents[0] == FLOATS.tobytes()
+    stages = [stage for stage, _ in json.loads(call.trailers[b"trilith-timeline"])[2]]
+    assert stages == ["received", "decoded", "encoded", "answered"]
+    assert _statuses(metrics) == {("infer", "ModelInfer", "OK"): 1}
+
+
+@pytest.mark.parametrize(
+    ("deadline", "timeout", "expected"),
+    [(None, None, None), (3.0, None, 3.0), (None, 1_000_000, 1.5), (3.0, 1_000_000, 1.5), (1.2, 1_000_000, 1.2)],
+)
+def test_the_earlier_deadline_holds(app, runtime, deadline, timeout, expected):
+    _infer(app, deadline=deadline, parameters=[] if timeout is None else [("timeout", timeout)])
+    assert runtime.submitted[0][1].deadline == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (QueueFull("full"), "RESOURCE_EXHAUSTED"),
+        (DeadlineExceeded("late"), "DEADLINE_EXCEEDED"),
+        (Cancelled("gone"), "CANCELLED"),
+    ],
+)
+def test_errors_of_the_runtime(app, runtime, error, status):
+    call = _infer(app)
+    runtime.submitted[0][2](error)
+    assert (call.status, call.error) == (status, error.message)
+
+
+def test_an_unknown_model(app):
+    call = FakeGrpcCall(b"ModelInfer", MESSAGES.ModelInferRequest(model_name="x"))
+    app(call)
+    assert call.status == "NOT_FOUND"
+    assert "Request for unknown model: 'x' is not found" in call.error
+
+
+@pytest.mark.parametrize(
+    ("deadline", "now", "status"),
+    [(None, 1.0, "CANCELLED"), (2.0, 1.9, "CANCELLED"), (2.0, 2.0, "DEADLINE_EXCEEDED")],
+)
+def test_a_caller_that_leaves(app, runtime, metrics, clock, deadline, now, status):
+    call = _infer(app, deadline=deadline)
+    clock.instant = now
+    call.on_cancel()
+    assert runtime.submitted[0][3].cancelled
+    assert call.status is None
+    assert _statuses(metrics) == {("infer", "ModelInfer", status): 1}

@@ -1,0 +1,319 @@
+"""The HTTP application: routes, answers, errors, cancellation, metrics; over fakes."""
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+from oip_fakes import FLOATS, FakeClock, FakeHttpRequest, FakeModel, FakeRuntime
+
+from trilith.core.request import InferResponse
+from trilith.errors import DeadlineExceeded, ModelError, PayloadTooLarge, QueueFull
+from trilith.runtime.protocol import MetricsHttp, OipHttp, model_source
+from trilith.runtime.protocol.routes import route_of
+from trilith.telemetry import Metrics, RequestMetrics
+
+BODY = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 2.5, 3.25, 0.5]}]}
+PATH = "/v2/models/m/infer"
+
+
+@pytest.fixture
+def runtime():
+    return FakeRuntime()
+
+
+@pytest.fixture
+def metrics():
+    return Metrics()
+
+
+@pytest.fixture
+def app(runtime, metrics):
+    return OipHttp(runtime, metrics=RequestMetrics(metrics), clock=FakeClock())
+
+
+def _get(app, path, method="GET"):
+    request = FakeHttpRequest(method, path)
+    assert app(request) is None
+    return request.status, json.loads(request.answer)
+
+
+def _infer(app, body=None, **options):
+    request = FakeHttpRequest("POST", PATH, json.dumps(BODY if body is None else body).encode(), **options)
+    assert app(request) is None
+    return request
+
+
+def _answer(runtime, index=-1):
+    request, _, on_done, _ = runtime.submitted[index]
+    on_done(InferResponse(model="m", version="1", id=request.id, outputs={"OUT": FLOATS}))
+
+
+def _counts(metrics):
+    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_requests_total"]
+    return dict(snapshot.samples)
+
+
+def _in_flight(metrics):
+    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_requests_in_flight"]
+    return snapshot.samples[0][1]
+
+
+def test_it_takes_the_paths_under_v2(app):
+    assert app.match("/v2")
+    assert app.match("/v2/health/live")
+    assert not app.match("/v2x")
+    assert not app.match("/")
+
+
+def test_server_metadata(app):
+    status, answer = _get(app, "/v2")
+    assert status == 200
+    assert answer["name"] == "trilith"
+    assert "binary_tensor_data" in answer["extensions"]
+
+
+def test_health(app, runtime):
+    assert _get(app, "/v2/health/live") == (200, {"live": True})
+    assert _get(app, "/v2/health/ready") == (200, {"ready": True})
+    runtime.ready = False
+    assert _get(app, "/v2/health/ready") == (400, {"ready": False})
+
+
+def test_model_ready(app, runtime):
+    assert _get(app, "/v2/models/m/ready") == (200, {"name": "m", "ready": True})
+    assert _get(app, "/v2/models/unknown/ready")[0] == 400
+    runtime.loaded["m"].state = "LOADING"
+    status, answer = _get(app, "/v2/models/m/ready")
+    assert (status, answer["error"]) == (400, "Model version not ready")
+
+
+def test_model_metadata(app):
+    expected = {
+        "name": "m",
+        "versions": ["1", "2"],
+        "platform": "identity",
+        "inputs": [{"name": "IN", "datatype": "FP32", "shape": [-1, 4]}],
+        "outputs": [{"name": "OUT", "datatype": "FP32", "shape": [-1, 4]}],
+    }
+    assert _get(app, "/v2/models/m") == (200, expected)
+    assert _get(app, "/v2/models/m/versions/1") == (200, expected)
+
+
+def test_model_config_prints_defaults_names_and_numbers(app):
+    status, answer = _get(app, "/v2/models/m/config")
+    assert status == 200
+    assert answer["max_batch_size"] == 8
+    assert answer["input"][0]["data_type"] == "TYPE_FP32"
+    assert answer["input"][0]["format"] == "FORMAT_NONE"
+    assert answer["input"][0]["dims"] == [4]
+    assert answer["output"] == []
+    assert answer["parameters"] == {"key": {"string_value": "value"}}
+    assert answer["dynamic_batching"]["max_queue_delay_microseconds"] == 2**40
+    assert "sequence_batching" not in answer
+
+
+def test_statistics(app):
+    status, answer = _get(app, "/v2/models/m/stats")
+    (found,) = answer["model_stats"]
+    assert status == 200
+    assert found["inference_stats"]["success"] == {"count": 2, "ns": 3_000_000_000}
+    assert found["batch_stats"][0]["batch_size"] == 4
+    assert found["last_inference"] == 1234
+    assert _get(app, "/v2/models/stats") == (status, answer)
+    assert _get(app, "/v2/models/x/stats")[0] == 404
+
+
+@pytest.mark.parametrize(("body", "count"), [(b"", 2), (b'{"ready":true}', 1), (b'{"ready":false}', 2)])
+def test_repository_index(runtime, app, body, count):
+    runtime.loaded["other"] = FakeModel("other")
+    runtime.loaded["other"].state = "UNAVAILABLE"
+    request = FakeHttpRequest("POST", "/v2/repository/index", body)
+    asyncio.run(app(request))
+    assert request.status == 200
+    index = json.loads(request.answer)
+    assert len(index) == count
+    assert index[0] == {"name": "m", "version": "1", "state": "READY", "reason": ""}
+
+
+def test_a_wrong_repository_index_body(app):
+    for body, text in [(b'{"ready":1}', "Invalid value for 'ready'"), (b"[]", "'ready'"), (b"{", "JSON")]:
+        request = FakeHttpRequest("POST", "/v2/repository/index", body)
+        asyncio.run(app(request))
+        assert request.status == 400
+        assert text in json.loads(request.answer)["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "text"),
+    [
+        ("GET", "/v2/nothing", 404, "Not Found"),
+        ("GET", "/v2/models", 404, "Not Found"),
+        ("GET", "/v2/models/", 404, "Not Found"),
+        ("GET", "/v2/models/m/infer/x", 404, "Not Found"),
+        ("GET", "/v2/models/m/versions/x/ready", 400, "a model version is a number"),
+        ("GET", "/v2/models/m/versions", 400, "a model version is a number"),
+        ("POST", "/v2", 405, "Method Not Allowed"),
+        ("GET", PATH, 405, "Method Not Allowed"),
+        ("GET", "/v2/models/x", 404, "Request for unknown model"),
+        ("GET", "/v2/models/x/config", 404, "Request for unknown model"),
+    ],
+)
+def test_refusals(app, method, path, status, text):
+    got, answer = _get(app, path, method)
+    assert got == status
+    assert text in answer["error"]
+    assert answer["request_id"] == "http-id"
+
+
+def test_a_models_name_is_percent_decoded():
+    assert route_of("/v2/models/a%20b%2Fc/versions/12/config").model == "a b/c"
+    assert route_of("/v2/models/a/versions/12/config").version == "12"
+
+
+def test_infer(app, runtime, metrics):
+    request = _infer(app)
+    assert request.status is None
+    assert _in_flight(metrics) == 1
+    ((submitted, context, _, _),) = runtime.submitted
+    np.testing.assert_array_equal(submitted.inputs["IN"], FLOATS)
+    assert (context.request_id, context.deadline) == ("http-id", None)
+    _answer(runtime)
+    assert request.status == 200
+    assert json.loads(request.answer) == {
+        "model_name": "m",
+        "model_version": "1",
+        "outputs": [{"name": "OUT", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 2.5, 3.25, 0.5]}],
+    }
+    assert request.answer_headers == {}
+    assert _in_flight(metrics) == 0
+    assert _counts(metrics) == {("http", "infer", "POST", "200"): 1}
+
+
+def test_an_answer_that_comes_within_submit(app, runtime):
+    runtime.answer_at_once = InferResponse(model="m", version="1", outputs={"OUT": FLOATS})
+    assert _infer(app).status == 200
+
+
+def test_id_timeout_and_timeline(app, runtime):
+    body = {**BODY, "id": "own", "parameters": {"timeout": 1_500_000}}
+    request = _infer(app, body, headers=[(b"trilith-timeline", b"1")])
+    ((_, context, _, _),) = runtime.submitted
+    assert (context.request_id, context.deadline) == ("own", 2.0)
+    _answer(runtime)
+    assert json.loads(request.answer)["id"] == "own"
+    name, floor, stamps, children = json.loads(request.answer_headers[b"trilith-timeline"])
+    assert (name, floor) == ("gateway", 3)
+    assert [stage for stage, _ in stamps] == ["received", "decoded", "encoded", "answered"]
+    assert children[0][0] == "model m"
+
+
+def test_binary_answer(app, runtime):
+    request = _infer(app, {**BODY, "parameters": {"binary_data_output": True}})
+    _answer(runtime)
+    length = int(request.answer_headers[b"inference-header-content-length"])
+    assert request.content_type == b"application/octet-stream"
+    assert request.answer[length:] == FLOATS.tobytes()
+    assert json.loads(request.answer[:length])["outputs"][0]["parameters"] == {"binary_data_size": 16}
+
+
+def test_a_body_that_arrives_late(app, runtime):
+    async def main():
+        request = FakeHttpRequest("POST", PATH, json.dumps(BODY).encode(), late=True)
+        task = asyncio.get_running_loop().create_task(app(request))
+        await runtime.arrived.wait()
+        assert not task.done()
+        _answer(runtime)
+        await task
+        return request
+
+    assert asyncio.run(main()).status == 200
+
+
+def test_a_late_body_that_never_comes(app, metrics):
+    request = FakeHttpRequest("POST", PATH, PayloadTooLarge("too long"), late=True)
+    asyncio.run(app(request))
+    assert request.status == 413
+    assert json.loads(request.answer)["error"] == "too long"
+    assert _in_flight(metrics) == 0
+
+
+def test_a_late_request_is_cancelled(app, runtime):
+    async def main():
+        request = FakeHttpRequest("POST", PATH, json.dumps(BODY).encode(), late=True)
+        task = asyncio.get_running_loop().create_task(app(request))
+        await runtime.arrived.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    asyncio.run(main())
+    assert runtime.submitted[0][3].cancelled
+
+
+def test_a_client_that_leaves(app, runtime, metrics):
+    request = _infer(app)
+    request.on_disconnect()
+    assert runtime.submitted[0][3].cancelled
+    _answer(runtime)  # too late: ignored
+    assert request.status is None
+    assert _in_flight(metrics) == 0
+    assert _counts(metrics) == {("http", "infer", "POST", "499"): 1}
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "headers"),
+    [
+        (QueueFull("full", retry_after_s=3), 429, {b"retry-after": b"3"}),
+        (DeadlineExceeded("late"), 504, {}),
+        (ModelError("failed"), 500, {}),
+    ],
+)
+def test_errors_of_the_runtime(app, runtime, error, status, headers):
+    refused = FakeRuntime()
+    refused.refuse = error
+    request = _infer(OipHttp(refused))
+    assert (request.status, request.answer_headers) == (status, headers)
+    request = _infer(app)
+    runtime.submitted[0][2](error)
+    assert (request.status, request.answer_headers) == (status, headers)
+    assert json.loads(request.answer) == {"error": error.message, "code": error.code, "request_id": "http-id"}
+
+
+def test_an_answer_that_cannot_be_encoded(app, runtime, caplog):
+    request = _infer(app)
+    runtime.submitted[0][2](InferResponse(model="m", version="1", outputs={"OUT": "no array"}))
+    assert request.status == 500
+    assert json.loads(request.answer)["code"] == "bug"
+    assert "encoding the answer of model m failed" in caplog.text
+
+
+def test_a_compressed_body_is_refused(app):
+    request = _infer(app, headers=[(b"content-encoding", b"gzip")])
+    assert request.status == 415
+
+
+def test_a_reloaded_model_brings_its_new_signature(app, runtime):
+    _infer(app)
+    runtime.loaded["m"] = FakeModel(datatype="INT32")
+    request = _infer(app)
+    assert "expects 'INT32'" in json.loads(request.answer)["error"]
+
+
+def test_metrics(runtime, metrics):
+    metrics.add_source(model_source(runtime))
+    app = MetricsHttp(metrics)
+    request = FakeHttpRequest("GET", "/metrics")
+    assert app.match(request.path)
+    app(request)
+    lines = request.answer.decode().splitlines()
+    assert request.content_type.startswith(b"text/plain")
+    assert 'trilith_model_rows_total{model="m",version="1"} 5.0' in lines
+    assert 'trilith_model_requests_total{model="m",outcome="refused",version="1"} 2.0' in lines
+    assert 'trilith_model_requests_total{model="m",outcome="failed",version="1"} 1.0' in lines
+    assert 'trilith_model_seconds_total{model="m",phase="queue",version="1"} 3.0' in lines
+    assert 'trilith_model_waiting_rows{model="m",version="1"} 2.0' in lines
+    for method, path, status in [("POST", "/metrics", 405), ("GET", "/other", 404)]:
+        request = FakeHttpRequest(method, path)
+        app(request)
+        assert request.status == status
