@@ -82,7 +82,7 @@ class _Session(_Strict, frozen=True):
     optimization: Literal["none", "basic", "extended", "all"] = "all"
     memory_arena: bool = True
     memory_pattern: bool = True
-    providers: list[str] = ["CPUExecutionProvider"]
+    providers: list[str] = msgspec.field(default_factory=lambda: ["CPUExecutionProvider"])
     entries: dict[str, str] = {}
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from trilith.runtime.schedule.batcher import DynamicBatcher
 from trilith.runtime.schedule.config import BatchingConfig
+from trilith.runtime.schedule.deadlines import DeadlineHeap
 from trilith.runtime.schedule.statistics import QueueStatistics
 from trilith.runtime.schedule.waiting import Waiting
 
-__all__ = ["BatchingConfig", "DynamicBatcher", "QueueStatistics", "Waiting"]
+__all__ = ["BatchingConfig", "DeadlineHeap", "DynamicBatcher", "QueueStatistics", "Waiting"]

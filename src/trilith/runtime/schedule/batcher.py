@@ -7,8 +7,8 @@ Rule 3: a window (`max_wait_s`) holds an under-full batch only. A deadline is so
     once (`expire`), not when a batch happens to form.
 Rule 4: items whose shapes differ wait in different lanes and never block each other. The lane whose head has the
     smallest priority, then the earliest arrival, goes first; within a lane and a priority, first in is first out.
-Rule 5: each operation is amortised O(log n). Two heaps hold stale entries, recognised when they surface and
-    swept when they outnumber the living.
+Rule 5: each operation is amortised O(log n). The heap of lanes that may leave holds stale entries, recognised when
+    they surface and swept when they outnumber the living.
 
 The preferred sizes and the queue delay mean what they mean in Triton's dynamic batcher; lanes and deadlines do not.
 """
@@ -22,8 +22,9 @@ from typing import Any, Final, Generic, cast
 
 from trilith.errors import Draining, InvalidInput, QueueFull
 from trilith.runtime.schedule.config import BatchingConfig
+from trilith.runtime.schedule.deadlines import DeadlineHeap
 from trilith.runtime.schedule.statistics import QueueStatistics
-from trilith.runtime.schedule.waiting import ItemT, Lane
+from trilith.runtime.schedule.waiting import ItemT, Lane, Waiting
 
 _SWEEP_SLACK: Final = 64  # stale heap entries that are never worth a sweep
 
@@ -53,7 +54,6 @@ class DynamicBatcher(Generic[ItemT]):
         "_refused",
         "_rows",
         "_sequence",
-        "_timed",
         "_young",
         "config",
         "name",
@@ -65,10 +65,9 @@ class DynamicBatcher(Generic[ItemT]):
         self._enough = min(config.preferred_rows, default=config.max_rows)
         self._lanes: dict[Hashable, Lane[ItemT]] = {}
         self._ready: list[tuple[int, int, Lane[ItemT]]] = []
-        self._deadlines: list[tuple[float, int, ItemT]] = []
+        self._deadlines: DeadlineHeap[ItemT] = DeadlineHeap(_is_waiting)
         self._young: OrderedDict[ItemT, None] = OrderedDict()  # in order of arrival; their window is still open
         self._expired: list[ItemT] = []
-        self._timed = 0  # waiting items that have a deadline
         self._items = self._rows = self._sequence = 0
         self._draining = False
         self._added = self._refused = self._dispatched = self._batches = 0
@@ -89,6 +88,11 @@ class DynamicBatcher(Generic[ItemT]):
     def draining(self) -> bool:
         """Whether `drain` was called."""
         return self._draining
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether `expire` has something to give already."""
+        return bool(self._expired)
 
     def add(self, item: ItemT, now: float) -> None:
         """Lets `item` wait, and sets its `enqueued_at`. It must not wait already.
@@ -123,8 +127,7 @@ class DynamicBatcher(Generic[ItemT]):
         self._rows += rows
         self._added += 1
         if item.deadline is not None:
-            self._timed += 1
-            heapq.heappush(self._deadlines, (item.deadline, item._sequence, item))
+            self._deadlines.push(item.deadline, item._sequence, item)
         if config.max_wait_s > 0.0:
             self._young[item] = None
         if self._may_leave(lane) and (not was_ready or lane.head() is item):
@@ -174,10 +177,7 @@ class DynamicBatcher(Generic[ItemT]):
 
     def next_deadline(self) -> float | None:
         """The earliest deadline of the waiting items, or None."""
-        deadlines = self._deadlines
-        while deadlines and not self._is_waiting(deadlines[0][2], deadlines[0][1]):
-            heapq.heappop(deadlines)
-        return deadlines[0][0] if deadlines else None
+        return self._deadlines.next_deadline()
 
     def next_window_end(self) -> float | None:
         """The instant at which the oldest open window closes, or None. Past ones are not reported again."""
@@ -225,12 +225,11 @@ class DynamicBatcher(Generic[ItemT]):
             RuntimeError: a count is wrong, or something that may leave is not announced.
         """
         announced = {(priority, sequence) for priority, sequence, _ in self._ready}
-        items = rows = timed = 0
+        items = rows = 0
         for shape, lane in self._lanes.items():
             members = [item for priority in lane.priorities for item in lane.queues[priority]]
             items += len(members)
             rows += lane.rows
-            timed += sum(item.deadline is not None for item in members)
             head = lane.head()
             if (
                 head is None
@@ -242,8 +241,8 @@ class DynamicBatcher(Generic[ItemT]):
                 raise RuntimeError(f"lane {shape!r} of {self!r} does not add up")
             if self._may_leave(lane) and (head.priority, head._sequence) not in announced:
                 raise RuntimeError(f"lane {shape!r} of {self!r} could leave and is not announced")
-        if (items, rows, timed) != (self._items, self._rows, self._timed):
-            raise RuntimeError(f"{self!r} does not add up to its lanes: {items} items, {rows} rows, {timed} timed")
+        if (items, rows) != (self._items, self._rows):
+            raise RuntimeError(f"{self!r} does not add up to its lanes: {items} items, {rows} rows")
         gone = self._dispatched + self._cancelled + self._expired_count + self._cleared
         if self._added != gone + self._items:
             raise RuntimeError(f"{self!r} lost or doubled an item: {self.statistics()}")
@@ -262,10 +261,6 @@ class DynamicBatcher(Generic[ItemT]):
             f"Exceeds maximum queue size: {self.name} has {self._rows} rows waiting of at most "
             f"{config.max_queue_rows}; there is no room for {rows} more"
         )
-
-    @staticmethod
-    def _is_waiting(item: ItemT, sequence: int) -> bool:
-        return item._lane is not None and item._sequence == sequence
 
     def _may_leave(self, lane: Lane[ItemT]) -> bool:
         return lane.rows >= self._enough or lane.ripe > 0 or self._draining or self.config.max_wait_s == 0.0
@@ -327,23 +322,14 @@ class DynamicBatcher(Generic[ItemT]):
         elif was_head and self._may_leave(lane):
             self._announce(lane)
         if item.deadline is not None:
-            self._timed -= 1
-            self._sweep_deadlines()
-
-    def _sweep_deadlines(self) -> None:
-        """Most items leave long before their deadline; without this the heap would hold all of them until it passed."""
-        if len(self._deadlines) > 2 * self._timed + _SWEEP_SLACK:
-            self._deadlines = [entry for entry in self._deadlines if self._is_waiting(entry[2], entry[1])]
-            heapq.heapify(self._deadlines)
+            self._deadlines.forget_one()
 
     def _advance(self, now: float) -> None:
         """Lets time pass: deadlines expire, windows close."""
-        while self._deadlines and self._deadlines[0][0] <= now:
-            _, sequence, item = heapq.heappop(self._deadlines)
-            if self._is_waiting(item, sequence):
-                self._remove(item)
-                self._expired_count += 1
-                self._expired.append(item)
+        while (due := self._deadlines.pop_due(now)) is not None:
+            self._remove(due)
+            self._expired_count += 1
+            self._expired.append(due)
         while self._young:
             item = next(iter(self._young))
             if item.enqueued_at + self.config.max_wait_s > now:
@@ -354,3 +340,7 @@ class DynamicBatcher(Generic[ItemT]):
             lane.ripe += 1
             if lane.ripe == 1 and lane.rows < self._enough:
                 self._announce(lane)
+
+
+def _is_waiting(item: Waiting, sequence: int) -> bool:
+    return item._lane is not None and item._sequence == sequence

@@ -1,0 +1,114 @@
+"""The port between the runtime and whatever executes a model.
+
+Rule 1: three methods. The runtime batches, validates, splits and times; a backend loads, runs and closes.
+Rule 2: an adapter imports this file, never the reverse.
+Rule 3: a backend need not defend itself: `run` gets validated, native, C-contiguous arrays, and is called from one
+    thread at a time unless it says `concurrent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from trilith.core.request import InferRequest
+from trilith.core.tensor import Array, TensorSpec
+from trilith.runtime.spec import ModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFile:
+    """What a backend is asked to load.
+
+    Attributes:
+        model: the model's name.
+        version: the version.
+        path: the model file; None for a backend that needs none.
+        spec: the configuration.
+    """
+
+    model: str
+    version: int
+    path: Path | None
+    spec: ModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSignature:
+    """What a loaded model says of itself.
+
+    Attributes:
+        inputs: with full shapes, -1 for any size.
+        outputs: the same.
+        metadata: free text that the model file carries.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class Batch:
+    """What a backend is asked to run.
+
+    Attributes:
+        inputs: tensors by name, the rows of all requests one after the other.
+        outputs: names of the outputs wanted, in the order in which `run` must return them.
+        rows: rows in all; 1 for a model without a batch dimension.
+        requests: the requests of the batch, for backends that read their parameters.
+    """
+
+    __slots__ = ("inputs", "outputs", "requests", "rows")
+
+    def __init__(
+        self, *, inputs: dict[str, Array], outputs: tuple[str, ...], rows: int, requests: Sequence[InferRequest]
+    ) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self.rows = rows
+        self.requests = requests
+
+
+class Backend(Protocol):
+    """One loaded model.
+
+    Attributes:
+        concurrent: whether several threads may call `run` at once; then instances share this object.
+        inline: whether `run` is so quick (some microseconds) that a thread would cost more than it does.
+    """
+
+    concurrent: bool
+    inline: bool
+
+    def load(self) -> ModelSignature:
+        """Makes the model ready to run. Called once, in a loading thread.
+
+        Raises:
+            SetupError: it cannot be loaded; the message says why and names the file.
+        """
+        ...
+
+    def run(self, batch: Batch) -> Sequence[Array]:
+        """The outputs named by `batch.outputs`, in that order; what it raises becomes a `ModelError`."""
+        ...
+
+    def close(self) -> None:
+        """Frees the model. Called once, after the last `run` returned, also when `load` failed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendKind:
+    """How the runtime finds and makes a backend.
+
+    Attributes:
+        create: makes one that is not loaded yet.
+        filename: the default name of the model file; "" when there is no file.
+        platform: what Triton calls backend and format together.
+    """
+
+    create: Callable[[ModelFile], Backend]
+    filename: str = ""
+    platform: str = ""

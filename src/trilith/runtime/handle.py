@@ -1,0 +1,97 @@
+"""What the outside may know of one model version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trilith.core.tensor import TensorSpec
+from trilith.runtime.loading import LoadedVersion
+from trilith.runtime.spec import ModelSpec, ModelState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ModelHandle:
+    """One version of a model, loaded or not. The runtime changes it; everyone else reads.
+
+    Attributes:
+        name: the model's name.
+        version: the version; "" when the model could not even be planned.
+        state: where it is in its life.
+        reason: why it is in that state; "" when there is nothing to say.
+        config: its configuration.
+        inputs: what clients send, with full shapes; empty until it is loaded.
+        outputs: what they get; empty until it is loaded.
+        max_batch_size: most rows of a request; 0 when there is no batch dimension.
+        labels: labels of outputs that have them.
+        metadata: free text that the model file carries.
+        load_s: how long loading took, in seconds.
+    """
+
+    __slots__ = (
+        "_siblings",
+        "config",
+        "inputs",
+        "labels",
+        "load_s",
+        "max_batch_size",
+        "metadata",
+        "name",
+        "outputs",
+        "platform",
+        "reason",
+        "state",
+        "version",
+    )
+
+    def __init__(self, config: ModelSpec, version: str, siblings: list[ModelHandle], *, platform: str = "") -> None:
+        self.name = config.name
+        self.version = version
+        self.config = config
+        self.platform = config.platform or platform
+        self.state = ModelState.LOADING
+        self.reason = ""
+        self.inputs: tuple[TensorSpec, ...] = ()
+        self.outputs: tuple[TensorSpec, ...] = ()
+        self.max_batch_size = 0
+        self.labels: Mapping[str, tuple[str, ...]] = {}
+        self.metadata: Mapping[str, str] = {}
+        self.load_s = 0.0
+        self._siblings = siblings
+
+    @property
+    def backend(self) -> str:
+        """The backend that runs it."""
+        return self.config.backend
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests may be sent."""
+        return self.state is ModelState.READY
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The versions of the model that are ready, ascending."""
+        return tuple(handle.version for handle in self._siblings if handle.ready)
+
+    def became_ready(self, loaded: LoadedVersion) -> None:
+        """Notes what loading found. For the runtime."""
+        self.inputs, self.outputs = loaded.offer.inputs, loaded.offer.outputs
+        self.max_batch_size = loaded.offer.max_batch_size
+        self.labels, self.metadata, self.load_s = loaded.labels, loaded.signature.metadata, loaded.load_s
+        self.state, self.reason = ModelState.READY, ""
+
+    def became(self, state: ModelState, reason: str = "") -> None:
+        """Notes another state. For the runtime."""
+        self.state, self.reason = state, reason
+
+    def config_proto(self) -> Any:
+        """The configuration as Triton's `ModelConfig` message, completed with what the model says of itself."""
+        from trilith.runtime.model_proto import model_config
+
+        return model_config(self)
+
+    def __repr__(self) -> str:
+        why = f": {self.reason}" if self.reason else ""
+        return f"<ModelHandle {self.name}/{self.version} {self.state}{why}>"

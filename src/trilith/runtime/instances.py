@@ -1,0 +1,162 @@
+"""Instances: each runs one batch after the other, in a thread of its own or on the loop.
+
+Rule 1: an instance takes work, it is not given any. It asks the queue when it falls free, so that a batch is formed at
+    the last moment and a busy queue never waits for the loop.
+Rule 2: what it executed is posted to the loop's thread; many results cross in one wake-up.
+Rule 3: threads are no daemons, because a daemon dies inside native code when the program ends. They end when their
+    model is unloaded; in a program that ends without doing so, at most `IDLE_CHECK_S` later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from trilith.runtime.backends.port import Backend
+from trilith.runtime.execution import Executed, Execution
+from trilith.runtime.ticket import Ticket
+
+IDLE_CHECK_S: Final = 5.0
+_TIMER_RESOLUTION_S: Final = 0.001  # of uvloop's timers; a shorter one fires at once, and would spin
+
+
+class Work(Protocol):
+    """Where instances take batches from."""
+
+    def take(self, instance: Instance) -> tuple[Sequence[Ticket], float]:
+        """A batch and the instant at which it was formed.
+
+        Without a batch the instance is noted as idle, and the number is how many seconds it may sleep at most before
+        it asks again (0.0: until it is woken).
+        """
+        ...
+
+
+class Instance(Protocol):
+    """Something that runs batches."""
+
+    watching: bool
+
+    def wake(self) -> None:
+        """Says that there may be work. Any thread may call it."""
+        ...
+
+    def stop(self) -> None:
+        """Says that there will be none any more."""
+        ...
+
+    def join(self, timeout_s: float) -> bool:
+        """Waits until it has ended. False when it has not in time."""
+        ...
+
+
+class InstanceThread:
+    """An instance that runs in a thread of its own.
+
+    Args:
+        name: of the thread: `trilith ocr/1 #0`.
+        work: where batches come from.
+        execution: how they are run.
+        backend: what runs them.
+        post: takes what was executed; called in this thread.
+    """
+
+    def __init__(
+        self, name: str, work: Work, execution: Execution, backend: Backend, post: Callable[[list[Executed]], None]
+    ) -> None:
+        self._work = work
+        self._execution = execution
+        self._backend = backend
+        self._post = post
+        self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=False)
+        self.watching = False
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Says that there may be work. Any thread may call it."""
+        self._inbox.put(None)
+
+    def stop(self) -> None:
+        """Says that there will be none any more."""
+        self._stopping = True
+        self._inbox.put(None)
+
+    def join(self, timeout_s: float) -> bool:
+        """Waits until the thread has ended. False when it has not in time."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        take, run = self._work.take, self._execution.run
+        while True:
+            tickets, number = take(self)
+            if tickets:
+                self._post(run(self._backend, tickets, number))
+                del tickets  # the requests must not live as long as this thread idles
+                continue
+            if self._stopping or not threading.main_thread().is_alive():
+                return
+            try:
+                self._inbox.get(timeout=number or IDLE_CHECK_S)
+            except queue.Empty:
+                continue
+
+
+class InlineInstance:
+    """An instance that runs on the loop's thread, for backends that take only microseconds.
+
+    Batches form at the end of the loop's turn, out of all that came in during it.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Work,
+        execution: Execution,
+        backend: Backend,
+        finish: Callable[[list[Executed]], None],
+    ) -> None:
+        self._loop = loop
+        self._work = work
+        self._execution = execution
+        self._backend = backend
+        self._finish = finish
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self.watching = False
+
+    def wake(self) -> None:
+        """Says that there may be work. Only the loop's thread may call it."""
+        self._loop.call_soon(self._run)
+
+    def stop(self) -> None:
+        """Says that there will be none any more."""
+        self._stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def join(self, timeout_s: float) -> bool:
+        """There is nothing to wait for."""
+        return True
+
+    def _run(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._stopping:
+            return
+        tickets, number = self._work.take(self)
+        if tickets:
+            # One batch a turn: the loop has sockets to read, and the next batch grows meanwhile.
+            self._loop.call_soon(self._run)
+            self._finish(self._execution.run(self._backend, tickets, number))
+        elif number > 0.0:
+            self._timer = self._loop.call_later(max(number, _TIMER_RESOLUTION_S), self._run)

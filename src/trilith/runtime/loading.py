@@ -1,0 +1,81 @@
+"""Loading one version of a model: slow and blocking, so it runs in a loading thread.
+
+Rule 1: whatever a backend raises becomes a `SetupError` that names the model; a half-loaded backend is closed.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trilith.errors import SetupError
+from trilith.runtime.backends.port import Backend, ModelFile, ModelSignature
+from trilith.runtime.repository import ModelPlan, read_labels
+from trilith.runtime.served import batching_config
+from trilith.runtime.signature import Offer, complete
+from trilith.runtime.spec import ModelSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedVersion:
+    """A version that is ready to serve.
+
+    Attributes:
+        backends: one for all instances, or one for each.
+        offer: what clients may send and get.
+        signature: what the model says of itself.
+        labels: labels of outputs that have them.
+        load_s: how long loading took, in seconds.
+    """
+
+    backends: tuple[Backend, ...]
+    offer: Offer
+    signature: ModelSignature
+    labels: dict[str, tuple[str, ...]]
+    load_s: float
+
+
+def load_version(plan: ModelPlan, file: ModelFile) -> LoadedVersion:
+    """Fetches the file if it must be, and loads it as often as the instances need.
+
+    Raises:
+        SetupError: why it cannot be served; the message names the model and the file.
+    """
+    started = time.monotonic()
+    backends: list[Backend] = []
+    try:
+        if file.spec.source is not None:
+            file = replace(file, path=_fetch(file.spec.source, plan.folder))
+        signature = _add(backends, plan, file)
+        offer = complete(plan.spec, signature)
+        batching_config(plan.spec, offer)
+        shared = plan.spec.instances.share and backends[0].concurrent
+        for _ in range(1, 1 if shared else plan.spec.instances.count):
+            _add(backends, plan, file)
+        labels = read_labels(plan.folder, plan.spec)
+    except Exception as error:
+        for backend in backends:
+            backend.close()
+        if isinstance(error, SetupError):
+            raise
+        raise SetupError(f"model '{file.model}' version {file.version}: {type(error).__name__}: {error}") from error
+    return LoadedVersion(
+        backends=tuple(backends),
+        offer=offer,
+        signature=signature,
+        labels=labels,
+        load_s=time.monotonic() - started,
+    )
+
+
+def _add(backends: list[Backend], plan: ModelPlan, file: ModelFile) -> ModelSignature:
+    backend = plan.kind.create(file)
+    backends.append(backend)
+    return backend.load()
+
+
+def _fetch(source: ModelSource, folder: Path) -> Path:
+    from trilith.runtime.sources import resolve
+
+    return resolve(source.reference, sha256=source.sha256, base=folder)

@@ -1,0 +1,70 @@
+"""A model's configuration as Triton's `ModelConfig` message, the way Triton answers it: completed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trilith.core.tensor import DataType, TensorSpec
+from trilith.runtime.spec import DeclaredTensor, QueueConfig
+from trilith.wire.oip_messages import model_config_messages
+
+if TYPE_CHECKING:
+    from trilith.runtime.handle import ModelHandle
+
+
+def model_config(handle: ModelHandle) -> Any:
+    """The message for one model version."""
+    messages = model_config_messages()
+    spec = handle.config
+    config = messages.ModelConfig(
+        name=spec.name,
+        platform=handle.platform,
+        backend=spec.backend,
+        max_batch_size=handle.max_batch_size,
+        default_model_filename=spec.filename or _filename(handle),
+    )
+    if spec.versions.specific:
+        config.version_policy.specific.versions.extend(spec.versions.specific)
+    elif spec.versions.latest:
+        config.version_policy.latest.num_versions = spec.versions.latest
+    else:
+        config.version_policy.all.SetInParent()
+    declared = {tensor.name: tensor for tensor in (*spec.inputs, *spec.outputs)}
+    skip = 1 if handle.max_batch_size else 0
+    for tensor in handle.inputs:
+        entry = config.input.add()
+        _fill(entry, tensor, skip)
+        if tensor.name in declared:
+            entry.format = messages.ModelInput.Format.Value(declared[tensor.name].format or "FORMAT_NONE")
+    for tensor in handle.outputs:
+        entry = config.output.add()
+        _fill(entry, tensor, skip)
+        entry.label_filename = declared.get(tensor.name, DeclaredTensor(name=tensor.name)).label_filename
+    config.instance_group.add(name=spec.name, kind=messages.ModelInstanceGroup.KIND_CPU, count=spec.instances.count)
+    if handle.max_batch_size and spec.queue.batching:
+        _fill_batching(config.dynamic_batching, spec.queue, handle.max_batch_size)
+    for key, value in spec.parameters.items():
+        config.parameters[key].string_value = value
+    return config
+
+
+def _fill(entry: Any, tensor: TensorSpec, skip: int) -> None:
+    word = "STRING" if tensor.datatype is DataType.BYTES else str(tensor.datatype)
+    entry.name = tensor.name
+    entry.data_type = model_config_messages().DataType.Value(f"TYPE_{word}")
+    entry.dims.extend(tensor.shape[skip:])
+
+
+def _fill_batching(batching: Any, queue: QueueConfig, max_batch_size: int) -> None:
+    batching.preferred_batch_size.extend(queue.preferred_rows or (max_batch_size,))
+    batching.max_queue_delay_microseconds = round(queue.max_wait_s * 1e6)
+    batching.priority_levels = queue.priority_levels
+    batching.default_priority_level = queue.default_priority
+    policy = batching.default_queue_policy
+    policy.max_queue_size = queue.max_requests
+    policy.default_timeout_microseconds = round((queue.timeout_s or 0.0) * 1e6)
+    policy.allow_timeout_override = True
+
+
+def _filename(handle: ModelHandle) -> str:
+    return "model.onnx" if handle.backend == "onnxruntime" else ""

@@ -1,0 +1,122 @@
+"""The queue of one model: the batcher, shared between the loop that adds and the instances that take.
+
+Rule 1: every touch of the batcher happens under one lock, for a few microseconds and never across a call to others.
+Rule 2: an instance is either idle and listed here, or it will ask again by itself. So nothing waits while an
+    instance idles, and nobody is woken for nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from trilith.core.clock import Clock
+from trilith.runtime.instances import Instance
+from trilith.runtime.schedule import BatchingConfig, DynamicBatcher, QueueStatistics
+from trilith.runtime.ticket import Ticket
+
+
+class ModelQueue:
+    """Tickets that wait, and instances that idle.
+
+    Args:
+        config: limits of the batcher.
+        name: for messages: `model 'ocr'`.
+        clock: tells when a batch is formed.
+        on_expired: told, in the thread of whoever noticed, that tickets expired and `expired` should be called.
+    """
+
+    def __init__(self, config: BatchingConfig, *, name: str, clock: Clock, on_expired: Callable[[], None]) -> None:
+        self._batcher: DynamicBatcher[Ticket] = DynamicBatcher(config, name=name)
+        self._windowed = config.max_wait_s > 0.0
+        self._clock = clock
+        self._on_expired = on_expired
+        self._lock = threading.Lock()
+        self._idle: list[Instance] = []
+        self._watchers = 0  # idle instances that will wake when the window closes
+
+    def add(self, ticket: Ticket, now: float) -> None:
+        """Lets the ticket wait, and wakes an idle instance if there is one for it.
+
+        Raises:
+            QueueFull, Draining: see `DynamicBatcher.add`.
+        """
+        with self._lock:
+            self._batcher.add(ticket, now)
+            instance = self._next_idle(now) if self._idle else None
+        if instance is not None:
+            instance.wake()
+
+    def take(self, instance: Instance) -> tuple[Sequence[Ticket], float]:
+        """See `Work.take`."""
+        another: Instance | None = None
+        with self._lock:
+            if instance in self._idle:
+                self._unlist(instance)
+            now = self._clock.now()
+            batch: list[Ticket] = self._batcher.next_batch(now)
+            if batch:
+                if self._idle and len(self._batcher):
+                    another = self._next_idle(now)
+                number = now
+            else:
+                number = self._list(instance, now)
+            expired = self._batcher.has_expired
+        if another is not None:
+            another.wake()
+        if expired:
+            self._on_expired()
+        return batch, number
+
+    def cancel(self, ticket: Ticket) -> bool:
+        """Takes a ticket back. False when it does not wait any more."""
+        with self._lock:
+            return self._batcher.cancel(ticket)
+
+    def expired(self, now: float) -> list[Ticket]:
+        """The tickets whose deadline passed while they waited, each given once."""
+        with self._lock:
+            return self._batcher.expire(now)
+
+    def drain(self) -> None:
+        """Refuses what comes from now on, and lets what waits leave without a window."""
+        with self._lock:
+            self._batcher.drain()
+            idle, self._idle, self._watchers = self._idle, [], 0
+            for instance in idle:
+                instance.watching = False
+        for instance in idle:
+            instance.wake()
+
+    def clear(self) -> list[Ticket]:
+        """Throws out what waits."""
+        with self._lock:
+            return self._batcher.clear()
+
+    def statistics(self) -> QueueStatistics:
+        """What waits now, and counts since the beginning."""
+        with self._lock:
+            return self._batcher.statistics()
+
+    def _next_idle(self, now: float) -> Instance | None:
+        """The idle instance to wake, if any should be. The last to fall asleep goes first: its caches are warm."""
+        if self._windowed and self._watchers and not self._batcher.is_ready(now):
+            return None
+        instance = self._idle[-1]
+        self._unlist(instance)
+        return instance
+
+    def _list(self, instance: Instance, now: float) -> float:
+        self._idle.append(instance)
+        window_end = self._batcher.next_window_end() if self._windowed else None
+        if window_end is None:
+            return 0.0
+        instance.watching = True
+        self._watchers += 1
+        return max(window_end - now, 1e-6)
+
+    def _unlist(self, instance: Instance) -> None:
+        self._idle.remove(instance)
+        if instance.watching:
+            instance.watching = False
+            self._watchers -= 1

@@ -1,0 +1,187 @@
+"""A model repository: folders that say what is served.
+
+    models/NAME/{config.pbtxt | model.yaml | nothing}/VERSION/model.onnx
+
+Rule 1: this file reads names and configurations; it loads no model and keeps nothing.
+Rule 2: a version is a folder whose name is a positive number without leading zeros; other folders are not versions.
+Rule 3: an error names the folder, and what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from trilith.errors import InvalidConfig, UnknownReference
+from trilith.runtime.backends.port import BackendKind, ModelFile
+from trilith.runtime.model_pbtxt import load_model_pbtxt
+from trilith.runtime.model_yaml import load_model_yaml
+from trilith.runtime.spec import ModelSpec, VersionPolicy
+
+PBTXT: Final = "config.pbtxt"
+YAML: Final = "model.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPlan:
+    """What is to be loaded for one model.
+
+    Attributes:
+        spec: its configuration, with the backend named.
+        kind: its backend.
+        folder: its folder.
+        files: one for each version to serve, ascending. A file that must be fetched first has no path yet.
+    """
+
+    spec: ModelSpec
+    kind: BackendKind
+    folder: Path
+    files: tuple[ModelFile, ...]
+
+
+def find_models(roots: Sequence[Path]) -> dict[str, list[Path]]:
+    """The model folders under the repositories, by name. A name that stands in two of them has two folders.
+
+    Raises:
+        UnknownReference: a repository is no folder.
+    """
+    found: dict[str, list[Path]] = {}
+    for root in roots:
+        if not root.is_dir():
+            raise UnknownReference(f"the model repository {root} is not a folder")
+        for folder in sorted(root.iterdir()):
+            if folder.is_dir() and not folder.name.startswith((".", "__")):
+                found.setdefault(folder.name, []).append(folder)
+    return found
+
+
+def plan_model(name: str, path: Path, kinds: Mapping[str, BackendKind]) -> ModelPlan:
+    """What is to be loaded for model `name`, which lies at `path`: its folder, or a model file alone.
+
+    Raises:
+        UnknownReference: there is no such path, no version to serve, or no model file.
+        InvalidConfig: the configuration is wrong.
+    """
+    if path.is_file():
+        spec = _with_backend(ModelSpec(name=name, filename=path.name), path, kinds, [])
+        file = ModelFile(model=name, version=1, path=path, spec=spec)
+        return ModelPlan(spec=spec, kind=kinds[spec.backend], folder=path.parent, files=(file,))
+    if not path.is_dir():
+        raise UnknownReference(f"model '{name}': there is neither a folder nor a file {path}")
+    present = _present_versions(path)
+    spec = _with_backend(read_spec(name, path), path, kinds, present)
+    kind = kinds[spec.backend]
+    if spec.source is not None:
+        if present:
+            raise InvalidConfig(
+                f"{path / YAML}: source: the folder holds versions of its own ({', '.join(map(str, present))}); "
+                "remove them, or remove `source`"
+            )
+        file = ModelFile(model=name, version=spec.source.version, path=None, spec=spec)
+        return ModelPlan(spec=spec, kind=kind, folder=path, files=(file,))
+    if not present and not kind.filename:
+        present = [1]
+    versions = spec.versions.choose(present)
+    if not versions:
+        raise UnknownReference(
+            f"{path}: at least one version must be available under the version policy of model '{name}': expected "
+            f"a folder such as {path / '1'} with a model file in it; found "
+            f"{_listing(present)}{_wanted(spec.versions)}"
+        )
+    files = tuple(
+        ModelFile(model=name, version=version, path=_model_path(path, version, spec, kind), spec=spec)
+        for version in versions
+    )
+    return ModelPlan(spec=spec, kind=kind, folder=path, files=files)
+
+
+def read_spec(name: str, folder: Path) -> ModelSpec:
+    """The configuration in a model's folder, whichever form it has; the default one when there is none.
+
+    Raises:
+        InvalidConfig: it is wrong, or there are two.
+    """
+    pbtxt, yaml = folder / PBTXT, folder / YAML
+    if pbtxt.is_file() and yaml.is_file():
+        raise InvalidConfig(f"{folder}: holds {PBTXT} and {YAML}; keep one of them")
+    if pbtxt.is_file():
+        return load_model_pbtxt(pbtxt, name)
+    if yaml.is_file():
+        return load_model_yaml(yaml, name)
+    return ModelSpec(name=name)
+
+
+def read_labels(folder: Path, spec: ModelSpec) -> dict[str, tuple[str, ...]]:
+    """The labels of the outputs that have a label file, by output.
+
+    Raises:
+        InvalidConfig: a label file lies outside the model's folder, or cannot be read.
+    """
+    labels: dict[str, tuple[str, ...]] = {}
+    for output in spec.outputs:
+        if output.label_filename:
+            path = (folder / output.label_filename).resolve()
+            try:
+                inside = path.is_relative_to(folder.resolve())
+                lines = path.read_text(encoding="utf-8").splitlines() if inside else []
+            except (OSError, UnicodeDecodeError) as error:
+                raise InvalidConfig(f"model '{spec.name}': the label file {path} cannot be read: {error}") from error
+            if not inside:
+                raise InvalidConfig(f"model '{spec.name}': the label file {path} must lie in the model's folder")
+            labels[output.name] = tuple(lines)
+    return labels
+
+
+def _present_versions(folder: Path) -> list[int]:
+    return sorted(
+        int(child.name)
+        for child in folder.iterdir()
+        if child.is_dir() and child.name.isascii() and child.name.isdigit() and not child.name.startswith("0")
+    )
+
+
+def _with_backend(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind], versions: Sequence[int]) -> ModelSpec:
+    """Names the backend, from the files when the configuration does not."""
+    backend = spec.backend or _backend_of_files(spec, path, kinds, versions)
+    if backend not in kinds:
+        raise InvalidConfig(
+            f"{path}: backend: model '{spec.name}' wants {backend!r}; the backends here are {', '.join(sorted(kinds))}"
+        )
+    return spec if spec.backend == backend else replace(spec, backend=backend)
+
+
+def _backend_of_files(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind], versions: Sequence[int]) -> str:
+    for name, kind in kinds.items():
+        suffix = Path(kind.filename).suffix
+        if not suffix:
+            continue
+        candidates = [spec.filename, spec.source.reference if spec.source else ""]
+        if any(candidate.endswith(suffix) for candidate in candidates):
+            return name
+        if any((path / str(version) / kind.filename).is_file() for version in versions):
+            return name
+    expected = ", ".join(sorted(kind.filename for kind in kinds.values() if kind.filename))
+    raise UnknownReference(
+        f"{path}: cannot tell how to run model '{spec.name}': expected a file VERSION/NAME with NAME one of "
+        f"{expected}, or a {YAML} that says `backend`; found {_listing(versions)}"
+    )
+
+
+def _model_path(folder: Path, version: int, spec: ModelSpec, kind: BackendKind) -> Path | None:
+    filename = spec.filename or kind.filename
+    if not filename:
+        return None
+    path = folder / str(version) / filename
+    if not path.resolve().is_relative_to(folder.resolve()) and not path.is_symlink():
+        raise InvalidConfig(f"{folder}: the model file {filename!r} must lie in the folder of its version")
+    return path
+
+
+def _listing(versions: Sequence[int]) -> str:
+    return f"the versions {', '.join(map(str, versions))}" if versions else "no version folder"
+
+
+def _wanted(policy: VersionPolicy) -> str:
+    return f", wanted are {', '.join(map(str, policy.specific))}" if policy.specific else ""

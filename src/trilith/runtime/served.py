@@ -1,0 +1,359 @@
+"""One loaded model version at work: its queue, its instances, its counts.
+
+Rule 1: everything here runs on the loop's thread, but what `instances` and `queue` say of themselves.
+Rule 2: every ticket ends exactly once: answered, failed, expired or taken back. `outstanding` counts those that did not
+    yet leave the queue or the instance.
+Rule 3: a deadline ends the caller's waiting at once, even while the model runs; the late result is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from trilith.core.clock import Clock
+from trilith.core.context import Context
+from trilith.core.request import InferRequest, InferResponse, Parameter
+from trilith.core.timeline import BATCHED, INFER, INPUT, OUTPUT, QUEUED, STARTED
+from trilith.errors import DeadlineExceeded, Draining, TrilithError
+from trilith.runtime.backends.port import Backend
+from trilith.runtime.execution import Executed, Execution
+from trilith.runtime.instances import InlineInstance, Instance, InstanceThread
+from trilith.runtime.outbox import Outbox
+from trilith.runtime.queue import ModelQueue
+from trilith.runtime.schedule import BatchingConfig, DeadlineHeap
+from trilith.runtime.signature import Offer
+from trilith.runtime.spec import ModelSpec
+from trilith.runtime.statistics import ModelStatistics, StatisticsCollector
+from trilith.runtime.ticket import OnDone, Ticket
+from trilith.runtime.validation import Validator
+
+_log: Final = logging.getLogger("trilith.runtime")
+_DEFAULT_QUEUE_ROWS: Final = 1024
+_FLOOR: Final = 1
+
+
+class ServedModel:
+    """Takes requests for one model version.
+
+    Args:
+        version: the version.
+        spec: its configuration.
+        offer: what clients may send and get.
+        backends: loaded; one for all instances, or one for each.
+        clock: tells the time.
+        loop: the loop that calls everything here.
+        outbox: the way from threads to that loop.
+    """
+
+    def __init__(
+        self,
+        *,
+        version: str,
+        spec: ModelSpec,
+        offer: Offer,
+        backends: Sequence[Backend],
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        outbox: Outbox,
+    ) -> None:
+        self.name = spec.name
+        self.version = version
+        self._spec = spec
+        self._backends = backends
+        self._clock = clock
+        self._loop = loop
+        self._outbox = outbox
+        self._validator = Validator(spec.name, offer)
+        self._alone = not spec.queue.batching
+        self._queue = ModelQueue(
+            batching_config(spec, offer),
+            name=f"model '{spec.name}'",
+            clock=clock,
+            on_expired=functools.partial(outbox.post, self._expire),
+        )
+        self._statistics = StatisticsCollector(spec.name, version)
+        self._execution = Execution(spec.name, offer, pure=spec.pure, clock=clock)
+        self._instances: list[Instance] = []
+        self._outstanding = 0
+        self._idle: asyncio.Future[None] | None = None  # resolved when nothing is outstanding any more
+        self._deadlines: DeadlineHeap[Ticket] = DeadlineHeap(_is_open)
+        self._timed = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._timeline_name = f"model {spec.name}"
+
+    def start(self) -> None:
+        """Starts the instances."""
+        backends = self._backends
+        if len(backends) == 1 and backends[0].inline:
+            self._instances = [InlineInstance(self._loop, self._queue, self._execution, backends[0], self._finish)]
+            self._instances[0].wake()
+            return
+        for at in range(self._spec.instances.count):
+            thread = InstanceThread(
+                f"trilith {self.name}/{self.version} #{at}",
+                self._queue,
+                self._execution,
+                backends[at % len(backends)],
+                self._post,
+            )
+            self._instances.append(thread)
+            thread.start()
+
+    def submit(self, request: InferRequest, context: Context | None, on_done: OnDone) -> Ticket:
+        """Checks the request and lets it wait.
+
+        Raises:
+            InvalidInput: it does not fit the model.
+            QueueFull, Draining: it must not wait.
+            DeadlineExceeded: it came too late.
+        """
+        admitted = self._validator.admit(request)
+        now = self._clock.now()
+        ticket = Ticket(
+            self,
+            request,
+            admitted,
+            context,
+            on_done,
+            priority=self._priority(request.priority),
+            deadline=self._deadline(request, context, now),
+            alone=self._alone,
+        )
+        deadline = ticket.deadline
+        try:
+            if deadline is not None and deadline <= now:
+                self._statistics.expired += 1
+                raise self._too_late()
+            self._queue.add(ticket, now)
+        except TrilithError:
+            self._statistics.failed(0.0)
+            raise
+        self._outstanding += 1
+        if deadline is not None:
+            self._timed += 1
+            self._deadlines.push(deadline, self._timed, ticket)
+            if self._timer is None or deadline < self._timer_at:
+                self._arm(deadline, now)
+        return ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        """See `Ticket.cancel`."""
+        self._close(ticket)
+        self._statistics.cancelled += 1
+        if self._queue.cancel(ticket):
+            self._leave(1)
+
+    def statistics(self) -> ModelStatistics:
+        """What this version has done since it was loaded."""
+        waiting = self._queue.statistics()
+        return self._statistics.snapshot(waiting, max(0, self._outstanding - waiting.waiting_items))
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Refuses new requests, and finishes those that wait and run. False when time ran out.
+
+        What still waits then is failed with `Draining`; what runs cannot be stopped.
+        """
+        self._queue.drain()
+        if await self._settled(timeout_s):
+            return True
+        for ticket in self._queue.clear():
+            self._leave(1)
+            if not ticket.done:
+                self._fail(ticket, Draining(f"model '{self.name}' was stopped before the request could run"))
+        return await self._settled(0.0)
+
+    async def stop(self, timeout_s: float) -> bool:
+        """Ends the instances and closes the backends. False when an instance still runs; its backend stays open."""
+        for instance in self._instances:
+            instance.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        ended = await asyncio.to_thread(self._join, timeout_s)
+        if not ended:
+            _log.warning("model '%s' version %s still runs and was left behind", self.name, self.version)
+        return ended
+
+    def _join(self, timeout_s: float) -> bool:
+        deadline = self._clock.now() + timeout_s
+        for instance in self._instances:
+            if not instance.join(max(0.0, deadline - self._clock.now())):
+                return False
+        for backend in self._backends:
+            backend.close()
+        return True
+
+    # -- one ticket --------------------------------------------------------------------------------------------------
+
+    def _priority(self, asked: int) -> int:
+        config = self._spec.queue
+        return asked if 1 <= asked <= config.priority_levels else config.default_priority
+
+    def _deadline(self, request: InferRequest, context: Context | None, now: float) -> float | None:
+        """The earliest of the caller's deadline, the model's time limit and Triton's `timeout` parameter (in µs)."""
+        deadline = None if context is None else context.deadline
+        limit_s = self._spec.queue.timeout_s
+        if request.parameters:
+            limit_s = _shorter(limit_s, request.parameters.get("timeout", 0))
+        if limit_s is None:
+            return deadline
+        return now + limit_s if deadline is None else min(deadline, now + limit_s)
+
+    def _too_late(self) -> DeadlineExceeded:
+        return DeadlineExceeded(f"Request timeout expired: model '{self.name}' gave no answer in the time allowed")
+
+    def _close(self, ticket: Ticket) -> None:
+        ticket.done = True
+        if ticket.deadline is not None:
+            self._deadlines.forget_one()
+
+    def _leave(self, count: int) -> None:
+        self._outstanding -= count
+        if self._outstanding == 0 and self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    def _fail(self, ticket: Ticket, error: TrilithError) -> None:
+        now = self._clock.now()
+        self._close(ticket)
+        self._statistics.failed(now - ticket.enqueued_at)
+        if ticket.context is not None:
+            ticket.context.timeline.child(self._timeline_name, _FLOOR).mark(QUEUED, ticket.enqueued_at)
+        self._tell(ticket, error)
+
+    def _tell(self, ticket: Ticket, outcome: InferResponse | TrilithError) -> None:
+        try:
+            ticket.on_done(outcome)
+        except Exception as error:  # noqa: BLE001 - the others of the batch must get their answers
+            self._loop.call_exception_handler(
+                {"message": f"the callback of a request to model '{self.name}' raised", "exception": error}
+            )
+
+    # -- batches -----------------------------------------------------------------------------------------------------
+
+    def _post(self, executed: list[Executed]) -> None:
+        """Called in an instance's thread."""
+        self._outbox.post(functools.partial(self._finish, executed))
+
+    def _finish(self, executed: list[Executed]) -> None:
+        if executed[0].retried:
+            self._statistics.retries += 1
+        for part in executed:
+            if part.outputs is None or part.error is not None:
+                self._finish_failed(part)
+            else:
+                self._finish_succeeded(part)
+            self._leave(len(part.tickets))
+
+    def _finish_failed(self, part: Executed) -> None:
+        error = part.error or TrilithError("the execution gave neither outputs nor an error")
+        for ticket in part.tickets:
+            if not ticket.done:
+                self._fail(ticket, error)
+
+    def _finish_succeeded(self, part: Executed) -> None:
+        tickets, version, end = part.tickets, self.version, part.output_at
+        self._statistics.executed(
+            requests=len(tickets),
+            rows=part.rows,
+            queue_s=len(tickets) * part.batched_at - sum([ticket.enqueued_at for ticket in tickets]),
+            input_s=part.input_at - part.started_at,
+            infer_s=part.infer_at - part.input_at,
+            output_s=end - part.infer_at,
+        )
+        stamps = [
+            (BATCHED, part.batched_at),
+            (STARTED, part.started_at),
+            (INPUT, part.input_at),
+            (INFER, part.infer_at),
+            (OUTPUT, end),
+        ]
+        answered, seconds = 0, 0.0
+        for ticket, outputs in zip(tickets, part.outputs or (), strict=True):
+            if ticket.done:
+                continue
+            self._close(ticket)
+            answered += 1
+            seconds += end - ticket.enqueued_at
+            if ticket.context is not None:
+                timeline = ticket.context.timeline.child(self._timeline_name, _FLOOR)
+                timeline.stamps = [(QUEUED, ticket.enqueued_at), *stamps]
+            request = ticket.request
+            self._tell(ticket, InferResponse(model=self.name, version=version, outputs=outputs, id=request.id))
+        self._statistics.succeeded(answered, seconds)
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def _arm(self, deadline: float, now: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self._loop.call_later(max(0.001, deadline - now), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._expire()
+        deadline = self._deadlines.next_deadline()
+        if deadline is not None:
+            self._arm(deadline, self._clock.now())
+
+    def _expire(self) -> None:
+        """Ends the tickets whose deadline passed: those that wait leave the queue, those that run are let go."""
+        now = self._clock.now()
+        left = self._queue.expired(now)
+        for ticket in left:
+            if not ticket.done:
+                self._statistics.expired += 1
+                self._fail(ticket, self._too_late())
+        while (running := self._deadlines.pop_due(now)) is not None:
+            self._statistics.expired += 1
+            self._fail(running, self._too_late())
+        if left:
+            self._leave(len(left))
+
+    async def _settled(self, timeout_s: float) -> bool:
+        if self._outstanding == 0:
+            return True
+        self._idle = self._loop.create_future()
+        try:
+            await asyncio.wait_for(self._idle, timeout_s)
+        except TimeoutError:
+            return False
+        finally:
+            self._idle = None
+        return True
+
+
+def batching_config(spec: ModelSpec, offer: Offer) -> BatchingConfig:
+    """The limits of a model's queue.
+
+    Raises:
+        InvalidConfig: they contradict each other.
+    """
+    max_rows = max(1, offer.max_batch_size)
+    queue = spec.queue
+    default_rows = max(_DEFAULT_QUEUE_ROWS, 4 * max_rows)
+    if queue.max_rows is None and queue.max_requests:
+        default_rows = max(default_rows, queue.max_requests * max_rows)  # the bound on requests is the one that counts
+    return BatchingConfig(
+        max_rows=max_rows,
+        preferred_rows=queue.preferred_rows,
+        max_wait_s=queue.max_wait_s,
+        max_queue_rows=default_rows if queue.max_rows is None else queue.max_rows,
+        max_queue_items=queue.max_requests,
+    )
+
+
+def _is_open(ticket: Ticket, _: int) -> bool:
+    return not ticket.done
+
+
+def _shorter(limit_s: float | None, timeout_us: Parameter) -> float | None:
+    """A caller may shorten the model's time limit, never lengthen it."""
+    if isinstance(timeout_us, bool) or not isinstance(timeout_us, int) or timeout_us <= 0:
+        return limit_s
+    return timeout_us / 1e6 if limit_s is None else min(limit_s, timeout_us / 1e6)

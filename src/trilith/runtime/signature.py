@@ -1,0 +1,118 @@
+"""What a model offers: its own signature and its configuration, made one.
+
+Rule 1: what the configuration leaves open, the model's file fills in (Triton's auto-completion, always on).
+Rule 2: what both say must agree; a disagreement is found when the model is loaded, not at its first request.
+Rule 3: pure values in, values out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from trilith.core.tensor import TensorSpec
+from trilith.errors import InvalidConfig
+from trilith.runtime.backends.port import ModelSignature
+from trilith.runtime.spec import DEFAULT_MAX_BATCH_SIZE, DeclaredTensor, ModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What clients may send and get.
+
+    Attributes:
+        inputs: with full shapes; the first dimension is -1 where the model batches.
+        outputs: the same.
+        max_batch_size: most rows of one request and of one batch; 0 when there is no batch dimension.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    max_batch_size: int
+
+
+def complete(spec: ModelSpec, signature: ModelSignature) -> Offer:
+    """Joins what `spec` declares with what the model says.
+
+    Raises:
+        InvalidConfig: they disagree; the message names the tensor or the field.
+    """
+    fixed = _first_fixed(signature)
+    max_batch_size = _max_batch_size(spec, signature, fixed)
+    if max_batch_size and fixed is not None:
+        raise InvalidConfig(
+            f"model '{spec.name}': max_batch_size: must be 0, got {max_batch_size}: tensor '{fixed.name}' has shape "
+            f"{list(fixed.shape)}, whose first dimension is not free; export the model with a dynamic batch dimension"
+        )
+    declared_inputs = _declared(spec, "input", spec.inputs, signature.inputs, max_batch_size > 0)
+    declared_outputs = _declared(spec, "output", spec.outputs, signature.outputs, max_batch_size > 0)
+    names = {tensor.name for tensor in declared_inputs}
+    return Offer(
+        inputs=(*declared_inputs, *(tensor for tensor in signature.inputs if tensor.name not in names)),
+        outputs=declared_outputs or signature.outputs,
+        max_batch_size=max_batch_size,
+    )
+
+
+def _first_fixed(signature: ModelSignature) -> TensorSpec | None:
+    """A tensor that keeps the model from batching: its first dimension is absent or fixed."""
+    for tensor in (*signature.inputs, *signature.outputs):
+        if not tensor.shape or tensor.shape[0] != -1:
+            return tensor
+    return None
+
+
+def _max_batch_size(spec: ModelSpec, signature: ModelSignature, fixed: TensorSpec | None) -> int:
+    if spec.max_batch_size is not None:
+        return spec.max_batch_size
+    if fixed is not None or _declares_full_shapes(spec, signature):
+        return 0
+    return DEFAULT_MAX_BATCH_SIZE
+
+
+def _declares_full_shapes(spec: ModelSpec, signature: ModelSignature) -> bool:
+    """Whether the configuration's dims include what would be the batch dimension, so that there is none."""
+    ranks = {tensor.name: len(tensor.shape) for tensor in (*signature.inputs, *signature.outputs)}
+    return any(
+        declared.dims is not None and len(declared.dims) == ranks.get(declared.name)
+        for declared in (*spec.inputs, *spec.outputs)
+    )
+
+
+def _declared(
+    spec: ModelSpec, role: str, declared: Sequence[DeclaredTensor], own: Sequence[TensorSpec], batched: bool
+) -> tuple[TensorSpec, ...]:
+    known = {tensor.name: tensor for tensor in own}
+    found: list[TensorSpec] = []
+    for tensor in declared:
+        model_tensor = known.get(tensor.name)
+        if model_tensor is None:
+            raise InvalidConfig(
+                f"model '{spec.name}': unexpected {role} '{tensor.name}', the model's {role}s are: {', '.join(known)}"
+            )
+        if any(tensor.name == earlier.name for earlier in found):
+            raise InvalidConfig(f"model '{spec.name}': {role} '{tensor.name}' is declared twice")
+        found.append(_agreed(spec, role, tensor, model_tensor, batched))
+    return tuple(found)
+
+
+def _agreed(spec: ModelSpec, role: str, declared: DeclaredTensor, own: TensorSpec, batched: bool) -> TensorSpec:
+    where = f"model '{spec.name}': {role} '{declared.name}'"
+    if declared.datatype not in (None, own.datatype):
+        raise InvalidConfig(f"{where}: the configuration says {declared.datatype}, the model says {own.datatype}")
+    if declared.dims is None:
+        return own
+    shape = (-1, *declared.dims) if batched else declared.dims
+    if own.shape and len(shape) != len(own.shape):
+        hint = (
+            "; max_batch_size is not 0, so dims must leave the batch dimension out"
+            if batched
+            else "; max_batch_size is 0, so dims must be the full shape"
+        )
+        raise InvalidConfig(
+            f"{where}: the model expects {len(own.shape)} dimensions (shape {list(own.shape)}) but the configuration "
+            f"specifies {len(shape)} dimensions (shape {list(shape)}){hint}"
+        )
+    if any(theirs not in (-1, ours) for ours, theirs in zip(shape, own.shape, strict=False)):
+        raise InvalidConfig(f"{where}: the configuration says shape {list(shape)}, the model says {list(own.shape)}")
+    return replace(own, shape=shape)

@@ -1,0 +1,67 @@
+"""One request inside the runtime: what waits in the queue, and what its sender holds. One object for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from trilith.core.context import Context
+from trilith.core.request import InferRequest, InferResponse
+from trilith.errors import TrilithError
+from trilith.runtime.schedule import Waiting
+from trilith.runtime.validation import Admitted
+
+OnDone = Callable[[InferResponse | TrilithError], None]
+"""Called once, on the loop's thread, with the answer or with why there is none."""
+
+
+class Owner(Protocol):
+    """The model that a ticket is for."""
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Takes the request back."""
+        ...
+
+
+class Ticket(Waiting):
+    """A submitted request.
+
+    Attributes:
+        request: as it was submitted.
+        admitted: its checked inputs.
+        context: the circumstances of the call, or None.
+        on_done: whom to tell.
+        done: whether it was answered or taken back.
+    """
+
+    __slots__ = ("_owner", "admitted", "context", "done", "on_done", "request")
+
+    def __init__(
+        self,
+        owner: Owner,
+        request: InferRequest,
+        admitted: Admitted,
+        context: Context | None,
+        on_done: OnDone,
+        *,
+        priority: int,
+        deadline: float | None,
+        alone: bool,
+    ) -> None:
+        super().__init__(
+            rows=admitted.rows, shape=self if alone else admitted.shape, priority=priority, deadline=deadline
+        )
+        self._owner = owner
+        self.request = request
+        self.admitted = admitted
+        self.context = context
+        self.on_done = on_done
+        self.done = False
+
+    def cancel(self) -> None:
+        """Takes the request back: `on_done` is not called any more. Too late, it does nothing.
+
+        What waits leaves the queue at once; what runs, runs to its end, and its result is dropped.
+        """
+        if not self.done:
+            self._owner.cancel(self)

@@ -1,0 +1,162 @@
+"""Whether a request fits its model, found out before it joins a batch: one bad request never spoils another's.
+
+Rule 1: the fast path looks at each input once. Sentences are written only when something is wrong.
+Rule 2: the texts are Triton's where Triton has one, because its users search for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from trilith.core.request import InferRequest
+from trilith.core.tensor import NUMPY_OF, Array, DataType, TensorSpec, datatype_of
+from trilith.errors import InvalidInput
+from trilith.runtime.signature import Offer
+
+_BATCH_NOTE: Final = (
+    " NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each "
+    "input shape. If you want to specify the full shape including the batch dim in your input dims config, try "
+    "setting max_batch_size to zero. See the model configuration docs for more info on max_batch_size."
+)
+
+
+class _Expected:
+    """One input, prepared for checking."""
+
+    __slots__ = ("dims", "dtype", "free", "name", "rank", "spec")
+
+    def __init__(self, spec: TensorSpec, skip: int) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.dtype = NUMPY_OF[spec.datatype]
+        self.rank = len(spec.shape)
+        self.dims = spec.shape[skip:]
+        self.free = -1 in self.dims
+
+
+class Admitted:
+    """A request that may join a batch.
+
+    Attributes:
+        arrays: its inputs in the model's order, native.
+        rows: how many rows of a batch it takes; 1 where the model has no batch dimension.
+        shape: requests with equal ones may share a batch.
+    """
+
+    __slots__ = ("arrays", "rows", "shape")
+
+    def __init__(self, arrays: list[Array], rows: int, shape: Hashable) -> None:
+        self.arrays = arrays
+        self.rows = rows
+        self.shape = shape
+
+
+class Validator:
+    """Checks requests against what a model offers."""
+
+    __slots__ = ("_batched", "_inputs", "_max_batch_size", "_model", "_outputs", "_skip")
+
+    def __init__(self, model: str, offer: Offer) -> None:
+        self._model = model
+        self._max_batch_size = offer.max_batch_size
+        self._batched = offer.max_batch_size > 0
+        self._skip = 1 if self._batched else 0
+        self._inputs = [_Expected(spec, self._skip) for spec in offer.inputs]
+        self._outputs = frozenset(spec.name for spec in offer.outputs)
+
+    def admit(self, request: InferRequest) -> Admitted:
+        """Checks names, datatypes, shapes, batch sizes and the outputs wanted.
+
+        Raises:
+            InvalidInput: what is wrong, where, and what was expected.
+        """
+        given = request.inputs
+        if len(given) != len(self._inputs):
+            self._refuse_names(given)
+        arrays: list[Array] = []
+        free: list[tuple[int, ...]] = []
+        skip, rows = self._skip, 1
+        for expected in self._inputs:
+            array = given.get(expected.name)
+            if array is None:
+                self._refuse_names(given)
+            if array.dtype is not expected.dtype:
+                array = self._native(expected, array)
+            shape = array.shape
+            dims = shape[skip:]
+            if len(shape) != expected.rank or (dims != expected.dims and not _fits(dims, expected)):
+                self._refuse_shape(expected, shape)
+            if expected.free:
+                free.append(dims)
+            if skip:
+                if arrays and shape[0] != rows:
+                    raise InvalidInput(
+                        f"input '{expected.name}' batch size does not match other inputs for '{self._model}'"
+                    )
+                rows = shape[0]
+            arrays.append(array)
+        if skip and not 1 <= rows <= self._max_batch_size:
+            self._refuse_rows(rows)
+        if request.outputs and not self._outputs.issuperset(request.outputs):
+            self._refuse_outputs(request.outputs)
+        return Admitted(arrays, rows, tuple(free) if free else None)
+
+    def _native(self, expected: _Expected, array: Array) -> Array:
+        """The array in the expected dtype, when it says the same in another form (text, byte order)."""
+        if array.dtype == expected.dtype:
+            return array
+        try:
+            datatype: DataType | None = datatype_of(array)
+        except TypeError:
+            datatype = None
+        if datatype is not expected.spec.datatype:
+            raise InvalidInput(
+                f"inference input '{expected.name}' data-type is '{datatype or array.dtype}', but model "
+                f"'{self._model}' expects '{expected.spec.datatype}'"
+            )
+        if datatype is DataType.BYTES:
+            return np.char.encode(array, "utf-8").astype(np.object_) if array.dtype.kind == "U" else array.astype("O")
+        return array.astype(expected.dtype)
+
+    def _refuse_names(self, given: dict[str, Any]) -> NoReturn:
+        names = [expected.name for expected in self._inputs]
+        for name in given:
+            if name not in names:
+                raise InvalidInput(
+                    f"unexpected inference input '{name}' for model '{self._model}'; its inputs are {names}"
+                )
+        missing = [name for name in names if name not in given]
+        raise InvalidInput(
+            f"expected {len(names)} inputs but got {len(given)} inputs for model '{self._model}'. Got input(s) "
+            f"{list(given)}, but missing required input(s) {missing}. Please provide all required input(s)."
+        )
+
+    def _refuse_shape(self, expected: _Expected, shape: tuple[int, ...]) -> NoReturn:
+        raise InvalidInput(
+            f"unexpected shape for input '{expected.name}' for model '{self._model}'. Expected "
+            f"{_listed(expected.spec.shape)}, got {_listed(shape)}.{_BATCH_NOTE if self._batched else ''}"
+        )
+
+    def _refuse_rows(self, rows: int) -> NoReturn:
+        if rows < 1:
+            raise InvalidInput(f"inference request batch-size must be >= 1 for '{self._model}', got {rows}")
+        raise InvalidInput(
+            f"inference request batch-size must be <= {self._max_batch_size} for '{self._model}', got {rows}"
+        )
+
+    def _refuse_outputs(self, wanted: tuple[str, ...]) -> NoReturn:
+        wrong = next(name for name in wanted if name not in self._outputs)
+        raise InvalidInput(
+            f"unexpected inference output '{wrong}' for model '{self._model}'; its outputs are {sorted(self._outputs)}"
+        )
+
+
+def _fits(dims: tuple[int, ...], expected: _Expected) -> bool:
+    return all(declared in (-1, given) for given, declared in zip(dims, expected.dims, strict=True))
+
+
+def _listed(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"
