@@ -19,6 +19,7 @@ class FakeModel:
     platform = "identity"
     max_batch_size = 8
     state = "READY"
+    reason = ""
 
     def __init__(self, name="m", datatype=DataType.FP32):
         self.name = name

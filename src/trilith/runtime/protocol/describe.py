@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trilith
 from trilith.core.tensor import TensorSpec
+from trilith.errors import NoReadyReplica
 from trilith.runtime.statistics import Duration, ModelStatistics
 
 if TYPE_CHECKING:
-    from trilith.runtime.protocol.port import ServedModel, ServedRuntime
+    from trilith.runtime.protocol.port import ModelPort, RuntimePort
 
 EXTENSIONS: Final = (
     "binary_tensor_data",
@@ -31,7 +32,21 @@ def server_metadata(name: str) -> dict[str, Any]:
     return {"name": name, "version": trilith.__version__, "extensions": list(EXTENSIONS)}
 
 
-def model_metadata(model: ServedModel) -> dict[str, Any]:
+def ready_model(runtime: RuntimePort, name: str, version: str) -> ModelPort:
+    """A model version that takes requests.
+
+    Raises:
+        UnknownModel: there is no such model or version.
+        NoReadyReplica: there is, and it is not ready.
+    """
+    model = runtime.model(name, version)
+    if not is_ready(model):
+        why = f" ({model.reason})" if model.reason else ""
+        raise NoReadyReplica(f"'{name}' version {model.version} is not at ready state: it is {model.state}{why}")
+    return model
+
+
+def model_metadata(model: ModelPort) -> dict[str, Any]:
     """Name, versions, platform, inputs and outputs."""
     return {
         "name": model.name,
@@ -42,21 +57,21 @@ def model_metadata(model: ServedModel) -> dict[str, Any]:
     }
 
 
-def is_ready(model: ServedModel) -> bool:
+def is_ready(model: ModelPort) -> bool:
     """Whether the model version takes requests."""
     return model.state == "READY"
 
 
-def repository_index(runtime: ServedRuntime, *, ready_only: bool) -> list[dict[str, str]]:
+def repository_index(runtime: RuntimePort, *, ready_only: bool) -> list[dict[str, str]]:
     """Every model version with its state."""
     return [
-        {"name": model.name, "version": model.version, "state": str(model.state), "reason": ""}
+        {"name": model.name, "version": model.version, "state": str(model.state), "reason": model.reason}
         for model in runtime.models()
         if is_ready(model) or not ready_only
     ]
 
 
-def statistics(runtime: ServedRuntime, name: str | None = None, version: str = "") -> dict[str, Any]:
+def statistics(runtime: RuntimePort, name: str | None = None, version: str = "") -> dict[str, Any]:
     """The statistics extension's answer for one or all models; `version` "" for all versions."""
     return {
         "model_stats": [

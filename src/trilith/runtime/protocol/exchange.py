@@ -18,12 +18,13 @@ from trilith.core.request import InferResponse
 from trilith.core.tensor import TensorSpec
 from trilith.core.timeline import ANSWERED, DECODED, ENCODED, RECEIVED, Timeline
 from trilith.errors import Bug, Cancelled, TrilithError
+from trilith.runtime.protocol.describe import ready_model
 from trilith.telemetry import RequestMetrics
 from trilith.wire.oip_parameters import InferCall
 from trilith.wire.oip_tensor import Signature
 
 if TYPE_CHECKING:
-    from trilith.runtime.protocol.port import ServedRuntime, ServedTicket
+    from trilith.runtime.protocol.port import RuntimePort, TicketPort
 
 _log: Final = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class Front:
     """
 
     def __init__(
-        self, runtime: ServedRuntime, protocol: str, metrics: RequestMetrics | None, clock: Clock | None
+        self, runtime: RuntimePort, protocol: str, metrics: RequestMetrics | None, clock: Clock | None
     ) -> None:
         self.runtime = runtime
         self.protocol = protocol
@@ -53,8 +54,9 @@ class Front:
 
         Raises:
             UnknownModel: no such model or version.
+            NoReadyReplica: it is not ready.
         """
-        model = self.runtime.model(name, version)
+        model = ready_model(self.runtime, name, version)
         known = self._signatures.get((name, version))
         # The specs stand for the model: a reloaded one brings new ones. The model itself is not kept alive here.
         if known is not None and known[0] is model.inputs:
@@ -88,7 +90,7 @@ class Exchange(ABC):
         self.request_id = request_id
         self.over = False
         self.on_over: Callable[[], None] | None = None
-        self.ticket: ServedTicket | None = None
+        self.ticket: TicketPort | None = None
         self.timeline = Timeline("gateway", 3)
         self.timeline.stamps.append((RECEIVED, received_at))
 

@@ -23,7 +23,7 @@ from trilith.wire.oip_parameters import InferCall
 
 if TYPE_CHECKING:
     from trilith.net.grpc import GrpcCall
-    from trilith.runtime.protocol.port import ServedRuntime
+    from trilith.runtime.protocol.port import RuntimePort
 
 SERVICE: Final = b"/inference.GRPCInferenceService/"
 """The prefix of the paths that this app answers."""
@@ -43,7 +43,7 @@ class OipGrpc:
 
     def __init__(
         self,
-        runtime: ServedRuntime,
+        runtime: RuntimePort,
         *,
         server_name: str = "trilith",
         metrics: RequestMetrics | None = None,
@@ -107,11 +107,11 @@ class OipGrpc:
         return service_messages().ModelReadyResponse(ready=ready)
 
     def _model_metadata(self, request: Any) -> Any:
-        model = self._runtime.model(request.name, request.version)
+        model = describe.ready_model(self._runtime, request.name, request.version)
         return service_messages().ModelMetadataResponse(**describe.model_metadata(model))
 
     def _model_config(self, request: Any) -> Any:
-        model = self._runtime.model(request.name, request.version)
+        model = describe.ready_model(self._runtime, request.name, request.version)
         return service_messages().ModelConfigResponse(config=model.config_proto())
 
     def _model_statistics(self, request: Any) -> Any:

@@ -27,7 +27,7 @@ from trilith.wire.oip_parameters import InferCall
 
 if TYPE_CHECKING:
     from trilith.net.http1 import HttpRequest
-    from trilith.runtime.protocol.port import ServedRuntime
+    from trilith.runtime.protocol.port import RuntimePort
 
 TIMELINE_HEADER: Final = b"trilith-timeline"
 """A request that sends `1` gets its timeline as JSON in a header of the same name."""
@@ -50,7 +50,7 @@ class OipHttp:
 
     def __init__(
         self,
-        runtime: ServedRuntime,
+        runtime: RuntimePort,
         *,
         server_name: str = "trilith",
         metrics: RequestMetrics | None = None,
@@ -119,7 +119,7 @@ class OipHttp:
             case "model_ready":
                 return self._model_ready(route)
             case "model_config":
-                model = runtime.model(route.model, route.version)
+                model = describe.ready_model(runtime, route.model, route.version)
                 return 200, orjson.dumps(describe.config(model.config_proto()))
             case "model_statistics":
                 runtime.model(route.model, route.version)
@@ -129,7 +129,9 @@ class OipHttp:
             case "repository_index":
                 return 200, orjson.dumps(describe.repository_index(runtime, ready_only=_ready_only(body)))
             case _:
-                return 200, orjson.dumps(describe.model_metadata(runtime.model(route.model, route.version)))
+                return 200, orjson.dumps(
+                    describe.model_metadata(describe.ready_model(runtime, route.model, route.version))
+                )
 
     def _model_ready(self, route: Route) -> tuple[int, bytes]:
         try:

@@ -13,7 +13,7 @@ from trilith.wire.http_status import http_status, oip_error_body
 
 if TYPE_CHECKING:
     from trilith.net.http1 import HttpRequest
-    from trilith.runtime.protocol.port import ServedRuntime
+    from trilith.runtime.protocol.port import RuntimePort
 
 _PATH: Final = "/metrics"
 _LABELS: Final = ("model", "version")
@@ -66,7 +66,7 @@ class MetricsHttp:
         request.respond(200, render(self._metrics), content_type=CONTENT_TYPE)
 
 
-def model_source(runtime: ServedRuntime) -> Source:
+def model_source(runtime: RuntimePort) -> Source:
     """A source for `Metrics.add_source`: what the runtime's models have done, by model and version.
 
     trilith_model_requests_total{model, version, outcome}, trilith_model_seconds_total{model, version, phase},

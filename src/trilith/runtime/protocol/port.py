@@ -14,7 +14,7 @@ from trilith.runtime.statistics import ModelStatistics
 OnDone = Callable[[InferResponse | TrilithError], None]
 
 
-class ServedTicket(Protocol):
+class TicketPort(Protocol):
     """A submitted request."""
 
     def cancel(self) -> object:
@@ -22,7 +22,7 @@ class ServedTicket(Protocol):
         ...
 
 
-class ServedModel(Protocol):
+class ModelPort(Protocol):
     """One loaded version of a model."""
 
     @property
@@ -65,12 +65,17 @@ class ServedModel(Protocol):
         """`READY`, or another of Triton's words."""
         ...
 
+    @property
+    def reason(self) -> str:
+        """Why it is in that state, or ""."""
+        ...
+
     def config_proto(self) -> Any:
         """The configuration as a protobuf `inference.ModelConfig`, completed."""
         ...
 
 
-class ServedRuntime(Protocol):
+class RuntimePort(Protocol):
     """A runtime, used from the event loop's thread."""
 
     @property
@@ -78,15 +83,15 @@ class ServedRuntime(Protocol):
         """Whether every model that should be served is."""
         ...
 
-    def submit(self, request: InferRequest, context: Context | None, on_done: OnDone) -> ServedTicket:
+    def submit(self, request: InferRequest, context: Context | None, on_done: OnDone) -> TicketPort:
         """Enqueues a request. `on_done` is called once, on the loop; raises `TrilithError` when it is refused."""
         ...
 
-    def models(self) -> Sequence[ServedModel]:
+    def models(self) -> Sequence[ModelPort]:
         """All loaded models."""
         ...
 
-    def model(self, name: str, version: str = "") -> ServedModel:
+    def model(self, name: str, version: str = "") -> ModelPort:
         """One model, or raises `UnknownModel`."""
         ...
 
