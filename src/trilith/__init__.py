@@ -1,5 +1,57 @@
-"""Trilith: one Python system for serving models, in three floors that each work alone."""
+"""Trilith: one Python system for serving models, in three floors that each work alone.
+
+The front door: names are loaded when they are first used, so that `import trilith` costs nothing.
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from trilith.core.context import Context as Context
+    from trilith.runtime import Runtime as Runtime
+    from trilith.service.declare import api as api
+    from trilith.service.declare import service as service
+    from trilith.service.depends import depends as depends
+    from trilith.service.depends import model as model
+    from trilith.service.options import Batch as Batch
+    from trilith.service.tracing import context as context
+
 __version__ = "0.1.0"
+
+_HOMES: Final = {
+    "Batch": "trilith.service.options",
+    "Context": "trilith.core.context",
+    "Runtime": "trilith.runtime",
+    "api": "trilith.service.declare",
+    "context": "trilith.service.tracing",
+    "depends": "trilith.service.depends",
+    "model": "trilith.service.depends",
+}
+
+__all__ = [
+    "Batch",
+    "Context",
+    "Runtime",
+    "api",
+    "context",
+    "depends",
+    "model",
+    "service",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "service":  # the package of that name, which is the decorator too
+        return importlib.import_module("trilith.service")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'trilith' has no attribute {name!r}; it has {', '.join(__all__)}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,1 +1,97 @@
-"""TODO"""
+"""Floor 2: a Python class or function with annotations becomes a typed API.
+
+The front of the package. What a user's program takes is in `trilith` itself; here is what a server needs:
+
+    load_target("app:Ocr")      the decorated class or function
+    describe(service)           AppDescription: services, methods, routes, schemas, as plain values
+    ServiceHost, ServiceCall    runs the methods in a worker process, transport-agnostic
+    Resolver, RemoteServiceCaller   how a service reaches its dependencies and models
+    openapi_document, docs_html what `/openapi.json` and `/docs` answer
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from trilith.service.bridge import await_or_block
+from trilith.service.call import OnDone, Outcome, ServiceCall
+from trilith.service.codecs.native import pack, unpack
+from trilith.service.declare import api, service
+from trilith.service.depends import depends, model
+from trilith.service.describe import (
+    AppDescription,
+    BatchDescription,
+    MethodDescription,
+    ModelUse,
+    ParameterDescription,
+    ServiceDescription,
+    ValueDescription,
+    describe,
+    service_graph,
+)
+from trilith.service.docs_page import docs_html
+from trilith.service.host import HostStatistics, ServiceHost
+from trilith.service.local import InProcessResolver
+from trilith.service.openapi import openapi_document
+from trilith.service.options import Batch
+from trilith.service.ports import ModelCaller, ModelSignature, Placement, Resolver, ServiceCaller
+from trilith.service.proxy import ModelProxy, ServiceProxy
+from trilith.service.remote import RemoteServiceCaller, Send
+from trilith.service.spec import MethodSpec, ServiceSpec, spec_of
+from trilith.service.target import load_target
+from trilith.service.tracing import context, tracing
+
+__all__ = [
+    "AppDescription",
+    "Batch",
+    "BatchDescription",
+    "HostStatistics",
+    "InProcessResolver",
+    "MethodDescription",
+    "MethodSpec",
+    "ModelCaller",
+    "ModelProxy",
+    "ModelSignature",
+    "ModelUse",
+    "OnDone",
+    "Outcome",
+    "ParameterDescription",
+    "Placement",
+    "RemoteServiceCaller",
+    "Resolver",
+    "Send",
+    "ServiceCall",
+    "ServiceCaller",
+    "ServiceDescription",
+    "ServiceHost",
+    "ServiceProxy",
+    "ServiceSpec",
+    "ValueDescription",
+    "api",
+    "await_or_block",
+    "context",
+    "depends",
+    "describe",
+    "docs_html",
+    "load_target",
+    "model",
+    "openapi_document",
+    "pack",
+    "service",
+    "service_graph",
+    "spec_of",
+    "tracing",
+    "unpack",
+]
+
+
+class _Package(types.ModuleType):
+    """This package, callable: `trilith.service` is both the package and the decorator of the same name."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return service(*arguments, **options)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,72 @@
+"""From any thread to a coroutine: awaited on a loop, waited for in a thread.
+
+Rule 1: a call made while a loop runs in this thread returns an awaitable. A call made in a thread without one blocks
+and returns the result.
+Rule 2: no thread starts before the first call that needs one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that runs in this thread, or None."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class BackgroundLoop:
+    """An event loop in a daemon thread of its own, for coroutines that are called where no loop runs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The running loop; started when first asked for."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="trilith-loop", daemon=True)
+                self._thread.start()
+                # A daemon thread inside native code while the interpreter is torn down can crash it.
+                atexit.register(self.close)
+            return self._loop
+
+    def close(self) -> None:
+        """Stops the loop and its thread. The next call to `loop()` starts new ones."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        atexit.unregister(self.close)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+background: Final = BackgroundLoop()
+"""The process's one background loop."""
+
+
+def await_or_block(make: Callable[[], Coroutine[Any, Any, Any]], home: asyncio.AbstractEventLoop | None) -> Any:
+    """An awaitable of the coroutine's result when a loop runs in this thread, else the result itself.
+
+    Args:
+        make: makes the coroutine.
+        home: the loop that it must run on; None when any will do.
+    """
+    here = running_loop()
+    if here is not None and (home is None or home is here):
+        return make()
+    future = asyncio.run_coroutine_threadsafe(make(), home if home is not None else background.loop())
+    return future.result() if here is None else asyncio.wrap_future(future)

@@ -1,0 +1,55 @@
+"""Uploads as files: one folder a request, removed when the request is answered.
+
+Rule: the client's file name is a hint. Only its last component is used, without what a file system could misread.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+import pathlib
+import re
+import shutil
+import tempfile
+from typing import Final
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._ -]+")
+_MAX_NAME: Final = 100
+
+
+def safe_name(filename: str | None, content_type: str = "") -> str:
+    """A file name without separators, control characters or leading dots; its extension is kept."""
+    last = re.split(r"[/\\]", (filename or "").replace("\0", ""))[-1]
+    cleaned = _UNSAFE.sub("_", last).strip(" .")
+    if not cleaned:
+        cleaned = "upload" + (mimetypes.guess_extension(content_type.partition(";")[0].strip()) or "")
+    if len(cleaned) > _MAX_NAME:
+        stem, dot, extension = cleaned.rpartition(".")
+        cleaned = cleaned[:_MAX_NAME] if not dot or len(extension) > 20 else f"{stem[: _MAX_NAME - 21]}.{extension}"
+    return cleaned
+
+
+class RequestFolder:
+    """A folder for the uploads of one request; it is made when the first one is saved."""
+
+    __slots__ = ("_count", "_path")
+
+    def __init__(self) -> None:
+        self._path: pathlib.Path | None = None
+        self._count = 0
+
+    def save(self, body: bytes | memoryview, filename: str | None, content_type: str = "") -> pathlib.Path:
+        """Writes an upload; two of the same name do not meet."""
+        if self._path is None:
+            self._path = pathlib.Path(tempfile.mkdtemp(prefix="trilith-"))
+        self._count += 1
+        folder = self._path / str(self._count)
+        folder.mkdir()
+        saved = folder / safe_name(filename, content_type)
+        saved.write_bytes(body)
+        return saved
+
+    def remove(self) -> None:
+        """Removes the folder and all in it."""
+        if self._path is not None:
+            shutil.rmtree(self._path, ignore_errors=True)
+            self._path = None

@@ -1,0 +1,326 @@
+"""The body of a call becomes the arguments of a method.
+
+Rule 1: all that depends on the signature is worked out once; a request only looks at its content type.
+Rule 2: every format is read as strictly as every other, and a wrong value is an `InvalidInput` with its path.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from trilith.errors import InvalidInput, UnsupportedMediaType
+from trilith.service.codecs import media, native
+from trilith.service.codecs.files import RequestFolder
+from trilith.service.codecs.native import Buffer
+from trilith.service.codecs.restore import Restore, restorer
+from trilith.service.signature import Kind, MethodSignature, ParameterType
+from trilith.wire.calls import NATIVE_CONTENT_TYPE
+
+if TYPE_CHECKING:
+    from trilith.service.codecs.multipart import Part
+    from trilith.service.codecs.types import Adapter
+
+_NO_KEYWORDS: Final[dict[str, Any]] = {}
+_SIMPLE_DEFAULTS: Final = (type(None), bool, int, float, str)
+
+
+class Arguments:
+    """What a method is called with, and the folder of its uploads, to be removed after the call."""
+
+    __slots__ = ("args", "folder", "kwargs")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], folder: RequestFolder | None = None) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self.folder = folder
+
+
+class RequestDecoder:
+    """Reads the bodies of one method."""
+
+    def __init__(self, signature: MethodSignature, where: str) -> None:
+        self._signature = signature
+        self._where = where
+        self._parameters = {parameter.name: parameter for parameter in signature.parameters}
+        self._fast = _fast_decoder(signature)
+        self._json: Adapter | None = None
+        self._restorers: dict[str, Restore] = {}
+        self._adapters: dict[str, Adapter] = {}
+
+    @property
+    def accepts(self) -> list[str]:
+        """The content types that are read, the first preferred."""
+        return accepted_types(self._signature)
+
+    @property
+    def heavy(self) -> bool:
+        """Whether reading a large body is better done off the event loop."""
+        return any(p.value.kind in (Kind.IMAGE, Kind.FILE) for p in self._signature.parameters)
+
+    def prepare(self) -> None:
+        """Builds all validators now.
+
+        Raises:
+            InvalidConfig: a type cannot be read from the wire.
+        """
+        if self._fast is None:
+            self._json_adapter()
+        for parameter in self._signature.parameters:
+            self._restore(parameter)
+
+    def decode(self, content_type: str, buffers: Sequence[Buffer]) -> Arguments:
+        """The arguments of a call.
+
+        Args:
+            content_type: of the body, parameters included.
+            buffers: the body; of a native call its header and buffers.
+
+        Raises:
+            InvalidInput: the body is not what the signature says.
+            UnsupportedMediaType: the content type is not one that this method reads.
+        """
+        if content_type == media.JSON and self._fast is not None:
+            return self._decode_fast(buffers[0])
+        if content_type == NATIVE_CONTENT_TYPE:
+            return self._decode_native(buffers)
+        return self._decode_media(content_type, buffers[0] if buffers else b"")
+
+    def _decode_fast(self, body: Buffer) -> Arguments:
+        try:
+            return self._fast(body)  # type: ignore[misc]  # the caller saw that it is there
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"{self._where}: {error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            if not body:
+                raise InvalidInput(f"{self._where}: expected JSON, got an empty body") from error
+            raise InvalidInput(f"{self._where}: the body is not JSON: {error}") from error
+
+    def _decode_media(self, content_type: str, body: Buffer) -> Arguments:
+        kind = media.media_type(content_type)
+        if not body and not any(parameter.required for parameter in self._signature.parameters):
+            return Arguments((), {})
+        raw = self._signature.raw_parameter
+        if media.is_json(kind) or (not kind and raw is None):
+            return self._decode_fast(body) if self._fast is not None else self._decode_json(body)
+        if kind == media.FORM:
+            from trilith.service.codecs.multipart import parse_form
+
+            return self._decode_form(parse_form(content_type, body if isinstance(body, bytes) else bytes(body)))
+        array = self._signature.npy_parameter
+        if kind == media.NPY and array is not None:
+            return self._decode_npy(array, body)
+        if raw is not None and _reads_raw(raw, kind):
+            return self._decode_raw(raw, content_type, body)
+        raise UnsupportedMediaType(self._refusal(kind))
+
+    def _refusal(self, kind: str) -> str:
+        message = f"{self._where} reads {', '.join(self.accepts)}; got {kind or 'no Content-Type'}"
+        if kind == media.URLENCODED:
+            message += " (curl sends that by default: add -H 'Content-Type: application/json')"
+        return message
+
+    def _named(self, values: dict[str, Any], folder: RequestFolder | None = None) -> Arguments:
+        if self._signature.root:
+            return Arguments(tuple(values.values()), {}, folder)
+        return Arguments((), values, folder)
+
+    def _json_adapter(self) -> Adapter:
+        if self._json is None:
+            from trilith.service.codecs import types
+
+            if self._signature.root:
+                self._json = types.adapter_of(self._signature.parameters[0].value.annotation, self._where)
+            else:
+                self._json = types.body_adapter(self._signature, self._where)
+        return self._json
+
+    def _decode_json(self, body: Buffer) -> Arguments:
+        from trilith.service.codecs import types
+
+        value = types.read_json(self._json_adapter(), bytes(body), self._where)
+        return Arguments((value,), {}) if self._signature.root else Arguments((), value)
+
+    def _decode_npy(self, parameter: ParameterType, body: Buffer) -> Arguments:
+        from trilith.service.codecs import arrays
+
+        try:
+            found = arrays.from_npy(body if isinstance(body, bytes) else memoryview(body))
+            return self._named({parameter.name: arrays.check_array(found, parameter.value.dtype)})
+        except InvalidInput as error:
+            raise InvalidInput(f"{self._where}: {parameter.name}: {error.message}") from error
+
+    def _decode_raw(self, parameter: ParameterType, content_type: str, body: Buffer) -> Arguments:
+        folder = RequestFolder() if parameter.value.kind is Kind.FILE else None
+        value = self._binary(parameter, body, None, content_type, folder)
+        return self._named({parameter.name: value}, folder)
+
+    def _binary(
+        self,
+        parameter: ParameterType,
+        body: Buffer,
+        filename: str | None,
+        content_type: str,
+        folder: RequestFolder | None,
+    ) -> Any:
+        raw = body if isinstance(body, bytes) else bytes(body)
+        if parameter.value.kind is Kind.BYTES:
+            return raw
+        if parameter.value.kind is Kind.FILE and folder is not None:
+            return folder.save(raw, filename, content_type)
+        from trilith.service.codecs import images
+
+        try:
+            return images.decode_image(raw)
+        except InvalidInput as error:
+            raise InvalidInput(f"{self._where}: {parameter.name}: {error.message}") from error
+
+    def _decode_form(self, parts: list[Part]) -> Arguments:
+        grouped: dict[str, list[Part]] = {}
+        for part in parts:
+            if part.name not in self._parameters:
+                known = ", ".join(self._parameters) or "none"
+                raise InvalidInput(f"{self._where}: the form has an unknown field `{part.name}`; expected {known}")
+            grouped.setdefault(part.name, []).append(part)
+        for parameter in self._signature.parameters:
+            if parameter.required and parameter.name not in grouped:
+                raise InvalidInput(f"{self._where}: the form lacks the required field `{parameter.name}`")
+        folder = RequestFolder()
+        try:
+            values = {name: self._field(self._parameters[name], found, folder) for name, found in grouped.items()}
+        except BaseException:
+            folder.remove()
+            raise
+        return self._named(values, folder)
+
+    def _field(self, parameter: ParameterType, parts: list[Part], folder: RequestFolder) -> Any:
+        kind = parameter.value.kind
+        if kind in (Kind.IMAGE, Kind.BYTES, Kind.FILE):
+            values = [self._binary(parameter, p.body, p.filename, p.content_type, folder) for p in parts]
+        elif kind is Kind.ARRAY:
+            values = [self._array_field(parameter, part) for part in parts]
+        else:
+            return self._json_field(parameter, parts)
+        if parameter.value.many:
+            return values
+        if len(values) > 1:
+            raise InvalidInput(f"{self._where}: the form gives `{parameter.name}` {len(values)} times; expected once")
+        return values[0]
+
+    def _array_field(self, parameter: ParameterType, part: Part) -> Any:
+        from trilith.service.codecs import arrays
+
+        try:
+            if part.body.startswith(b"\x93NUMPY"):
+                return arrays.check_array(arrays.from_npy(part.body), parameter.value.dtype)
+            return arrays.from_nested(msgspec.json.decode(part.body), parameter.value.dtype)
+        except msgspec.DecodeError as error:
+            raise InvalidInput(f"{self._where}: {parameter.name}: expected JSON or .npy: {error}") from error
+        except InvalidInput as error:
+            raise InvalidInput(f"{self._where}: {parameter.name}: {error.message}") from error
+
+    def _json_field(self, parameter: ParameterType, parts: list[Part]) -> Any:
+        from trilith.service.codecs import types
+
+        adapter = self._adapters.get(parameter.name)
+        where = f"{self._where}: {parameter.name}"
+        if adapter is None:
+            adapter = self._adapters[parameter.name] = types.adapter_of(parameter.value.annotation, where)
+        texts = [_text(part, where) for part in parts]
+        if len(texts) == 1:
+            # A form has text alone: `5` may be meant as the number or as the text, and the annotation knows.
+            for candidate in (texts[0], b"" + msgspec.json.encode(texts[0].decode())):
+                try:
+                    return types.read_json(adapter, candidate, where)
+                except InvalidInput as error:
+                    problem = error
+            raise problem
+        return types.read_json(adapter, b"[" + b",".join(texts) + b"]", where)
+
+    def _restore(self, parameter: ParameterType) -> Restore:
+        found = self._restorers.get(parameter.name)
+        if found is None:
+            where = f"{self._where}: {parameter.name}"
+            found = self._restorers[parameter.name] = restorer(parameter.value, where)
+        return found
+
+    def _decode_native(self, buffers: Sequence[Buffer]) -> Arguments:
+        given, named = native.unpack_call(buffers)
+        positional = [parameter for parameter in self._signature.parameters if not parameter.keyword_only]
+        if len(given) > len(positional):
+            raise InvalidInput(f"{self._where} takes {len(positional)} positional arguments, got {len(given)}")
+        folder = RequestFolder()
+        args = tuple(self._restore(p)(value, folder) for p, value in zip(positional, given, strict=False))
+        taken = {parameter.name for parameter in positional[: len(given)]}
+        for name in named:
+            if name in taken or name not in self._parameters:
+                problem = "is given twice" if name in taken else "is not known"
+                raise InvalidInput(f"{self._where}: argument {name!r} {problem}")
+        for parameter in self._signature.parameters:
+            if parameter.required and parameter.name not in taken and parameter.name not in named:
+                raise InvalidInput(f"{self._where}: argument {parameter.name!r} is missing")
+        kwargs = {name: self._restore(self._parameters[name])(value, folder) for name, value in named.items()}
+        return Arguments(args, kwargs, folder)
+
+
+def accepted_types(signature: MethodSignature) -> list[str]:
+    """The content types that a method reads, the preferred one first."""
+    raw, found = signature.raw_parameter, []
+    kinds = {parameter.value.kind for parameter in signature.parameters}
+    if raw is not None:
+        found.append("image/*" if raw.value.kind is Kind.IMAGE else media.BINARY)
+    if Kind.FILE not in {parameter.value.kind for parameter in signature.parameters if parameter.required}:
+        found.append(media.JSON)
+    if signature.npy_parameter is not None:
+        found.append(media.NPY)
+    if kinds - {Kind.JSON}:
+        found.append(media.FORM)
+    return found
+
+
+def _reads_raw(parameter: ParameterType, kind: str) -> bool:
+    if parameter.value.kind is Kind.IMAGE:
+        # `curl --data-binary @page.png` says that it sends a form.
+        return not kind or kind.startswith("image/") or kind in (media.BINARY, media.URLENCODED)
+    return True
+
+
+def _text(part: Part, where: str) -> bytes:
+    try:
+        part.body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{where}: a field of a form is UTF-8 text: {error}") from error
+    return part.body
+
+
+def _fast_decoder(signature: MethodSignature) -> Callable[[Buffer], Arguments] | None:
+    """A decoder of msgspec's, or None when a type or default is not one of JSON's own."""
+    if not signature.parameters or not all(parameter.value.plain for parameter in signature.parameters):
+        return None
+    try:
+        if signature.root:
+            decode_root = msgspec.json.Decoder(signature.parameters[0].value.annotation).decode
+            return lambda body: Arguments((decode_root(body),), _NO_KEYWORDS)
+        fields: list[Any] = []
+        for parameter in signature.parameters:
+            if parameter.required:
+                fields.append((parameter.name, parameter.value.annotation))
+            elif isinstance(parameter.default, _SIMPLE_DEFAULTS):
+                fields.append((parameter.name, parameter.value.annotation, parameter.default))
+            else:
+                return None
+        body_type = msgspec.defstruct("Body", fields, forbid_unknown_fields=True, kw_only=True)
+        decode = msgspec.json.Decoder(body_type).decode
+    except TypeError:
+        return None  # msgspec cannot tell the members of such a union apart; pydantic can
+    names = [parameter.name for parameter in signature.parameters]
+    if any(parameter.keyword_only for parameter in signature.parameters):
+        return lambda body: Arguments((), msgspec.structs.asdict(decode(body)))
+    if len(names) == 1:
+        get_one = operator.attrgetter(names[0])
+        return lambda body: Arguments((get_one(decode(body)),), _NO_KEYWORDS)
+    get_all = operator.attrgetter(*names)
+    return lambda body: Arguments(get_all(decode(body)), _NO_KEYWORDS)

@@ -1,0 +1,156 @@
+"""The result of a method becomes the body of an answer.
+
+Rule: a value that is not of the declared type is a `TypeError` that says what was declared: the service is wrong then,
+not its caller.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from trilith.service.codecs import media, native
+from trilith.service.codecs.native import Buffer
+from trilith.service.codecs.restore import restorer
+from trilith.service.signature import Kind, MethodSignature, ValueType, shown_type
+
+if TYPE_CHECKING:
+    from trilith.service.codecs.types import Adapter
+
+Encoded = tuple[str, list[Buffer]]
+"""Content type and body."""
+
+
+def _numpy_scalar(value: Any) -> Any:
+    """numpy's scalars in a plain result: what they are in Python. Everything else is not of the declared type."""
+    item = getattr(value, "item", None)
+    if item is not None and getattr(value, "shape", None) == ():
+        return item()
+    raise TypeError(f"{type(value).__name__} is no JSON type")
+
+
+class ResultEncoder:
+    """Writes the results of one method."""
+
+    def __init__(self, result: ValueType, where: str) -> None:
+        self._result = result
+        self._where = where
+        self._plain: Callable[[Any], bytes] | None = None
+        self._adapter: Adapter | None = None
+        if result.plain:
+            self._plain = msgspec.json.Encoder(enc_hook=_numpy_scalar).encode
+
+    @property
+    def heavy(self) -> bool:
+        """Whether writing is better done off the event loop."""
+        return self._result.kind in (Kind.IMAGE, Kind.FILE)
+
+    def prepare(self) -> None:
+        """Builds the validator now.
+
+        Raises:
+            InvalidConfig: the type cannot be written.
+        """
+        if self._result.kind is Kind.JSON and not self._result.plain:
+            self._json_adapter()
+
+    def encode(self, value: Any, accept: str | None = None) -> Encoded:
+        """The answer to an HTTP client.
+
+        Args:
+            value: what the method returned.
+            accept: the client's `Accept` header.
+
+        Raises:
+            TypeError: the value is not of the declared type.
+        """
+        try:
+            if self._plain is not None:
+                return media.JSON, [self._plain(value)]
+            return self._encode(value, accept)
+        except (TypeError, ValueError, AttributeError, OverflowError, OSError, RecursionError) as error:
+            raise TypeError(self._mismatch(value, error)) from error
+
+    def encode_native(self, value: Any) -> list[Buffer]:
+        """The answer to another service.
+
+        Raises:
+            TypeError: the value contains a type that cannot be sent.
+        """
+        try:
+            if self._result.kind is Kind.FILE and isinstance(value, pathlib.PurePath):
+                value = pathlib.Path(value).read_bytes()
+            return native.pack(value)
+        except (TypeError, ValueError, OverflowError, OSError, RecursionError) as error:
+            raise TypeError(self._mismatch(value, error)) from error
+
+    def _mismatch(self, value: Any, error: Exception) -> str:
+        declared = shown_type(self._result.annotation)
+        return f"{self._where} returned {type(value).__name__} and declares {declared}: {error}"
+
+    def _json_adapter(self) -> Adapter:
+        if self._adapter is None:
+            from trilith.service.codecs import types
+
+            self._adapter = types.adapter_of(self._result.annotation, f"{self._where}: the result")
+        return self._adapter
+
+    def _encode(self, value: Any, accept: str | None) -> Encoded:
+        kind = self._result.kind
+        offered = offered_types(self._result)
+        chosen = media.preferred(accept, offered)
+        if value is None or self._result.many or chosen == media.JSON:
+            return media.JSON, [self._as_json(value)]
+        if kind is Kind.ARRAY:
+            from trilith.service.codecs import arrays
+
+            return media.NPY, [arrays.to_npy(arrays.check_array(value, ""))]
+        if kind is Kind.IMAGE:
+            from trilith.service.codecs import images
+
+            return chosen, [images.encode_image(value, chosen)]
+        if kind is Kind.BYTES:
+            return media.BINARY, [memoryview(value)]
+        path = pathlib.Path(value)
+        return mimetypes.guess_type(path.name)[0] or media.BINARY, [path.read_bytes()]
+
+    def _as_json(self, value: Any) -> bytes:
+        if self._result.kind is Kind.ARRAY and value is not None:
+            from trilith.service.codecs import arrays
+
+            return arrays.to_json(value)
+        from trilith.service.codecs import types
+
+        return types.write_json(self._json_adapter(), value)
+
+
+def offered_types(result: ValueType) -> Sequence[str]:
+    """The content types that a result can be written as, the default first."""
+    if result.many or result.kind is Kind.JSON:
+        return (media.JSON,)
+    if result.kind is Kind.ARRAY:
+        return (media.JSON, media.NPY)
+    if result.kind is Kind.IMAGE:
+        return ("image/png", "image/jpeg", "image/webp", media.JSON)
+    if result.kind is Kind.BYTES:
+        return (media.BINARY, media.JSON)
+    return (media.BINARY,)
+
+
+class ResultDecoder:
+    """Reads what another service answered in native encoding: the caller's side."""
+
+    def __init__(self, signature: MethodSignature, where: str) -> None:
+        self._restore = restorer(signature.result, f"{where}: the result")
+
+    def decode(self, buffers: Sequence[Buffer]) -> Any:
+        """The result, of the declared type.
+
+        Raises:
+            InvalidInput: it is not of that type.
+        """
+        return self._restore(native.unpack(buffers), None)

@@ -1,0 +1,304 @@
+"""Annotations as validators: pydantic reads and writes every type that is not one of JSON's own.
+
+Rule 1: this is the one file that imports pydantic, and it is imported when a method needs it.
+Rule 2: reading is strict, as the fast decoder's is: "1" is not a number, 1.5 is not an int. Dates, enums, UUIDs and
+decimals are read from their text, since JSON has no other form for them.
+Rule 3: arrays, images and bytes may stand anywhere inside a type (a list, a dict, a dataclass); as JSON they are nested
+lists and base64 text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import pathlib
+import typing
+from collections.abc import Callable
+from typing import Any, Final, Literal, NotRequired
+
+import pydantic
+import pydantic_core
+from pydantic_core import PydanticCustomError, core_schema
+from typing_extensions import TypedDict
+
+from trilith.errors import InvalidConfig, InvalidInput
+from trilith.service.signature import (
+    Kind,
+    MethodSignature,
+    array_dtype,
+    is_array,
+    kind_of,
+    shown_type,
+    union_members,
+)
+
+if typing.TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+
+REF_TEMPLATE: Final = "#/components/schemas/{model}"
+_SHOWN_ERRORS: Final = 3
+
+
+class _Special:
+    """Annotates a type that pydantic does not know with how to read and write it."""
+
+    def __init__(self, kind: Kind, annotation: Any) -> None:
+        self.kind = kind
+        self.annotation = annotation
+        self.dtype = array_dtype(annotation) if kind is Kind.ARRAY else ""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """pydantic's hook: a function that reads, a function that writes."""
+        return core_schema.no_info_plain_validator_function(
+            self._read,
+            serialization=core_schema.plain_serializer_function_ser_schema(self._write, when_used="json"),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """pydantic's hook: the JSON form."""
+        return special_schema(self.kind, self.dtype)
+
+    def _read(self, value: Any) -> Any:
+        try:
+            return read_special(value, self.kind, self.dtype)
+        except InvalidInput as error:
+            raise PydanticCustomError("invalid_input", "{reason}", {"reason": error.message}) from error
+
+    def _write(self, value: Any) -> Any:
+        return write_special(value, self.kind)
+
+
+def special_schema(kind: Kind, dtype: str = "") -> dict[str, Any]:
+    """The JSON schema of an array, an image or bytes inside JSON."""
+    if kind is Kind.ARRAY:
+        return {"type": "array", "items": {}, "title": f"array of {dtype}" if dtype else "array"}
+    media = "image/png" if kind is Kind.IMAGE else "application/octet-stream"
+    return {"type": "string", "contentEncoding": "base64", "contentMediaType": media}
+
+
+def read_special(value: Any, kind: Kind, dtype: str) -> Any:
+    """An array, image or bytes from its JSON form, or from itself (a call in native encoding).
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    if kind is Kind.ARRAY:
+        from trilith.service.codecs import arrays
+
+        if isinstance(value, list | int | float):
+            return arrays.from_nested(value, dtype)
+        return arrays.check_array(value, dtype)
+    if kind is Kind.FILE:
+        raise InvalidInput("a file is sent as multipart/form-data, or as the raw body; JSON cannot hold it")
+    if kind is Kind.BYTES:
+        return value if isinstance(value, bytes) else _base64(value, "bytes")
+    from trilith.service.codecs import images
+
+    return value if images.is_image(value) else images.decode_image(_base64(value, "an image"))
+
+
+def _base64(value: Any, wanted: str) -> bytes:
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    if not isinstance(value, str):
+        raise InvalidInput(f"expected {wanted} as base64 text, got {type(value).__name__}")
+    text = value.partition(",")[2] if value.startswith("data:") else value
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidInput(f"expected {wanted} as base64 text: {error}") from error
+
+
+def write_special(value: Any, kind: Kind) -> Any:
+    """The JSON form of an array, image or bytes."""
+    if kind is Kind.ARRAY:
+        from trilith.service.codecs import arrays
+
+        return arrays.to_nested(value)
+    if kind is Kind.IMAGE:
+        from trilith.service.codecs import images
+
+        return base64.b64encode(images.encode_image(value)).decode()
+    if kind is Kind.FILE:
+        value = pathlib.Path(value).read_bytes()
+    return base64.b64encode(value).decode()
+
+
+class _Fields:
+    """Annotates a dataclass that has special types among its fields with a schema of rewritten fields."""
+
+    def __init__(self, target: type) -> None:
+        self.target = target
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """pydantic's hook: the dataclass, its fields rewritten."""
+        hints = typing.get_type_hints(self.target, include_extras=True)
+        fields, names = [], []
+        for field in dataclasses.fields(self.target):
+            if not field.init:
+                continue
+            names.append(field.name)
+            inner: core_schema.CoreSchema = handler.generate_schema(rewrite(hints[field.name]))
+            if field.default is not dataclasses.MISSING:
+                inner = core_schema.with_default_schema(inner, default=field.default)
+            elif field.default_factory is not dataclasses.MISSING:
+                inner = core_schema.with_default_schema(inner, default_factory=field.default_factory)
+            fields.append(core_schema.dataclass_field(field.name, inner, kw_only=True))
+        arguments = core_schema.dataclass_args_schema(self.target.__name__, fields)
+        return core_schema.dataclass_schema(self.target, arguments, names)
+
+
+def _has_special(annotation: Any, seen: frozenset[type] = frozenset()) -> bool:
+    if kind_of(annotation) is not Kind.JSON:
+        return True
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        if annotation in seen:
+            return False
+        hints = typing.get_type_hints(annotation, include_extras=True)
+        return any(_has_special(hint, seen | {annotation}) for hint in hints.values())
+    return any(_has_special(part, seen) for part in typing.get_args(annotation) if not is_array(part))
+
+
+def rewrite(annotation: Any) -> Any:
+    """The annotation with arrays, images, bytes and files marked, wherever they stand in it."""
+    kind = kind_of(annotation)
+    if kind is not Kind.JSON:
+        return typing.Annotated[Any, _Special(kind, annotation)]
+    if not _has_special(annotation):
+        return annotation
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        return typing.Annotated[annotation, _Fields(annotation)]
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if union_members(annotation) is not None:
+        return typing.Union[tuple(rewrite(member) for member in arguments)]  # noqa: UP007  built from a tuple
+    if origin is typing.Annotated:
+        return typing.Annotated[(rewrite(arguments[0]), *arguments[1:])]
+    return origin[tuple(part if part is Ellipsis else rewrite(part) for part in arguments)]
+
+
+Adapter = pydantic.TypeAdapter[Any]
+
+
+def adapter_of(annotation: Any, where: str) -> Adapter:
+    """The validator of one type.
+
+    Raises:
+        InvalidConfig: pydantic cannot read such a type from JSON.
+    """
+    return _adapter(lambda: rewrite(annotation), where, shown_type(annotation))
+
+
+def body_adapter(signature: MethodSignature, where: str) -> Adapter:
+    """The validator of a whole JSON body: an object keyed by parameter name, nothing missing, nothing unknown.
+
+    Raises:
+        InvalidConfig: pydantic cannot read one of the types from JSON.
+    """
+    for parameter in signature.parameters:  # one by one first, so that the message names the parameter
+        adapter_of(parameter.value.annotation, f"{where}: parameter {parameter.name!r}")
+    return _adapter(lambda: _body(signature), where, "the parameters")
+
+
+def _body(signature: MethodSignature) -> Any:
+    body = TypedDict(  # type: ignore[misc]  # the names are known when the service is declared, not when this is checked
+        "Body",
+        {
+            p.name: rewrite(p.value.annotation) if p.required else NotRequired[rewrite(p.value.annotation)]
+            for p in signature.parameters
+        },
+    )
+    body.__pydantic_config__ = pydantic.ConfigDict(extra="forbid")  # type: ignore[attr-defined]
+    return body
+
+
+def _adapter(make: Callable[[], Any], where: str, shown: str) -> Adapter:
+    try:
+        return pydantic.TypeAdapter(make())
+    except (pydantic.errors.PydanticUserError, TypeError, NameError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidConfig(
+            f"{where}: {shown} cannot be read from JSON ({reason}); use JSON types, dataclasses, pydantic models, "
+            "numpy arrays, PIL images, bytes or pathlib.Path"
+        ) from error
+
+
+def read_json(adapter: Adapter, body: bytes, where: str) -> Any:
+    """A value from JSON, strictly.
+
+    Raises:
+        InvalidInput: it is not JSON, or not of that type; the message has the path of each wrong value.
+    """
+    try:
+        return adapter.validate_json(body, strict=True)
+    except pydantic.ValidationError as error:
+        raise InvalidInput(f"{where}: {_explain(error)}") from error
+
+
+def read_value(adapter: Adapter, value: Any, where: str, *, strict: bool = False) -> Any:
+    """A value from builtins: what a native call carries, or a field of a form.
+
+    Raises:
+        InvalidInput: it is not of that type.
+    """
+    try:
+        return adapter.validate_python(value, strict=strict)
+    except pydantic.ValidationError as error:
+        raise InvalidInput(f"{where}: {_explain(error)}") from error
+
+
+def write_json(adapter: Adapter, value: Any) -> bytes:
+    """A value as JSON.
+
+    Raises:
+        TypeError: the value is not of the declared type.
+    """
+    try:
+        return adapter.dump_json(value, by_alias=True, warnings="error")
+    except (pydantic_core.PydanticSerializationError, pydantic_core.PydanticSerializationUnexpectedValue) as error:
+        raise TypeError(str(error)) from error
+
+
+def to_builtins(model: Any) -> dict[str, Any]:
+    """The fields of a pydantic model, by name, one level deep: nested values stay what they are.
+
+    Raises:
+        TypeError: it is no pydantic model.
+    """
+    if not isinstance(model, pydantic.BaseModel):
+        raise TypeError(f"{type(model).__name__} is no pydantic model")
+    return dict(model)
+
+
+def schemas_of(wanted: list[tuple[str, Literal["validation", "serialization"], Adapter]]) -> tuple[Any, Any]:
+    """JSON schemas of many types at once, so that equal definitions are shared and clashing names told apart.
+
+    Args:
+        wanted: (key, which side, validator).
+
+    Returns:
+        Schemas by (key, side), and the definitions that they refer to as `#/components/schemas/NAME`.
+
+    Raises:
+        InvalidConfig: a type has no JSON schema.
+    """
+    try:
+        by_key, whole = pydantic.TypeAdapter.json_schemas(wanted, ref_template=REF_TEMPLATE)
+    except pydantic.errors.PydanticInvalidForJsonSchema as error:
+        raise InvalidConfig(f"a type has no JSON schema: {error}") from error
+    return by_key, whole.get("$defs", {})
+
+
+def _explain(error: pydantic.ValidationError) -> str:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    lines = [f"{one['msg']} - at `{_path(one['loc'])}`" for one in found[:_SHOWN_ERRORS]]
+    if len(found) > _SHOWN_ERRORS:
+        lines.append(f"and {len(found) - _SHOWN_ERRORS} more")
+    return "; ".join(lines)
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)

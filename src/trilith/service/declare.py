@@ -1,0 +1,146 @@
+"""`@trilith.service` and `@trilith.api`: what they put on a class, and what they refuse.
+
+Rule 1: a decorated class stays the class that it was, a decorated function the function. The declaration is one
+attribute beside it.
+Rule 2: misuse is refused here, at import time, not at the first request.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from trilith.errors import InvalidConfig
+from trilith.service.depends import Dependency, ModelReference
+from trilith.service.options import ApiOptions, ServiceOptions, read_options
+from trilith.service.signature import read_signature
+from trilith.service.spec import API_ATTRIBUTE, SERVICE_ATTRIBUTE, MethodSpec, ServiceSpec
+
+Target = TypeVar("Target", bound=Callable[..., Any])
+
+
+@overload
+def api(function: Target, /) -> Target: ...
+@overload
+def api(**options: Any) -> Callable[[Target], Target]: ...
+def api(function: Target | None = None, /, **options: Any) -> Target | Callable[[Target], Target]:
+    """Makes a method of a service class public.
+
+    Args:
+        function: the method, when used without brackets.
+        options: route, batch, idempotent, timeout_s: see `ApiOptions`.
+
+    Raises:
+        InvalidConfig: an option is unknown or wrong, or it does not stand on a method.
+    """
+    read = read_options(ApiOptions, "@trilith.api", options)
+
+    def decorate(target: Target) -> Target:
+        _check_method(target)
+        setattr(target, API_ATTRIBUTE, read)
+        return target
+
+    return decorate if function is None else decorate(function)
+
+
+def _check_method(target: object) -> None:
+    if isinstance(target, (staticmethod, classmethod, property)):
+        raise InvalidConfig(f"@trilith.api stands on a plain method with `self`, not on a {type(target).__name__}")
+    if not inspect.isfunction(target):
+        raise InvalidConfig(
+            f"@trilith.api stands on a method of a class, got {target!r}; a class or function takes @trilith.service"
+        )
+    if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
+        raise InvalidConfig(f"{target.__qualname__} is a generator; a method answers with one value")
+    if hasattr(target, API_ATTRIBUTE):
+        raise InvalidConfig(f"{target.__qualname__} is declared with @trilith.api twice")
+
+
+@overload
+def service(target: Target, /) -> Target: ...
+@overload
+def service(**options: Any) -> Callable[[Target], Target]: ...
+def service(target: Target | None = None, /, **options: Any) -> Target | Callable[[Target], Target]:
+    """Makes a class, or one function, a service. It stays the class or function that it was.
+
+    Args:
+        target: the class or function, when used without brackets.
+        options: name, replicas, cpu, timeout_s, threads, concurrency: see `ServiceOptions`. A function takes those of
+            `@trilith.api` too.
+
+    Raises:
+        InvalidConfig: an option is unknown or wrong, or the class declares nothing that could be served.
+    """
+
+    def decorate(found: Target) -> Target:
+        if isinstance(found, type):
+            spec = _class_spec(found, read_options(ServiceOptions, "@trilith.service", options))
+        elif inspect.isfunction(found):
+            spec = _function_spec(found, options)
+        else:
+            raise InvalidConfig(f"@trilith.service stands on a class or a function, got {found!r}")
+        _read_early(spec)
+        setattr(found, SERVICE_ATTRIBUTE, spec)
+        return found
+
+    return decorate if target is None else decorate(target)
+
+
+def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:
+    if SERVICE_ATTRIBUTE in vars(target):
+        raise InvalidConfig(f"{target.__name__} is declared with @trilith.service twice")
+    if not target.__dictoffset__:
+        raise InvalidConfig(f"{target.__name__} has __slots__ and no __dict__; a service class needs one")
+    spec = ServiceSpec(target, options)
+    for name, value in _members(target).items():
+        if isinstance(value, Dependency):
+            spec.dependencies[name] = value
+        elif isinstance(value, ModelReference):
+            spec.models[name] = value
+        elif isinstance(declared := getattr(value, API_ATTRIBUTE, None), ApiOptions):
+            spec.methods[name] = MethodSpec(name, spec, value, declared)
+    if not spec.methods:
+        raise InvalidConfig(f"{target.__name__} has no public method: put @trilith.api on at least one")
+    return spec
+
+
+def _members(target: type) -> dict[str, Any]:
+    """Attributes by name, those of base classes first: what a subclass overrides keeps its place."""
+    members: dict[str, Any] = {}
+    for base in reversed(target.__mro__):
+        members.update(vars(base))
+    return members
+
+
+def _function_spec(target: Callable[..., Any], options: dict[str, Any]) -> ServiceSpec:
+    if hasattr(target, SERVICE_ATTRIBUTE):
+        raise InvalidConfig(f"{target.__name__} is declared with @trilith.service twice")
+    if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
+        raise InvalidConfig(f"{target.__name__} is a generator; a service function answers with one value")
+    of_method = {name: value for name, value in options.items() if name in ("route", "batch", "idempotent")}
+    of_service = {name: value for name, value in options.items() if name not in of_method}
+    spec = ServiceSpec(target, read_options(ServiceOptions, "@trilith.service", of_service))
+    method_options = read_options(ApiOptions, "@trilith.service", of_method)
+    spec.methods[target.__name__] = MethodSpec(target.__name__, spec, target, method_options)
+    return spec
+
+
+def _read_early(spec: ServiceSpec) -> None:
+    """Reads all annotations now, so that a mistake shows where it stands. What names later classes is read later."""
+    for method in spec.methods.values():
+        try:
+            read_signature(
+                method.function,
+                method.where,
+                is_method=not spec.is_function,
+                batched=method.options.batch is not None,
+            )
+        except NameError:
+            continue  # `MethodSpec.signature` reads it when it is first asked, and reports what is still missing
+    routes: dict[str, str] = {}
+    for method in spec.methods.values():
+        for route in method.routes:
+            if route in routes:
+                raise InvalidConfig(f"{spec.name}: {routes[route]} and {method.name} have the same route {route}")
+            routes[route] = method.name

@@ -1,0 +1,124 @@
+"""One method of one instance, ready to run: codecs built, kind of execution chosen.
+
+Rule: here are the steps of one call and of one batch (decode, run, encode, stamp); `host.py` decides when, and answers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trilith.core.timeline import DECODED, ENCODED, INFER
+from trilith.service.batching import Item, columns, split_results
+from trilith.service.call import ServiceCall
+from trilith.service.codecs.native import Buffer
+from trilith.service.codecs.request import Arguments, RequestDecoder
+from trilith.service.codecs.result import ResultEncoder
+from trilith.service.spec import MethodSpec
+from trilith.wire.calls import NATIVE_CONTENT_TYPE, ResultMeta
+
+_LARGE_BYTES: Final = 64 * 1024
+_now: Final = time.monotonic
+
+Answer = tuple[ResultMeta, Sequence[Buffer]]
+
+
+@dataclass(slots=True)
+class MethodCounts:
+    """What happened to the calls of one method.
+
+    Attributes:
+        calls: calls that were begun.
+        failed: calls that ended in an error.
+        given_up: calls whose caller went away or whose deadline passed before they ended.
+        batches: executions of a batched method.
+        busy_s: seconds spent in the method itself, summed over calls (or batches).
+    """
+
+    calls: int = 0
+    failed: int = 0
+    given_up: int = 0
+    batches: int = 0
+    busy_s: float = 0.0
+
+
+class HostedMethod:
+    """A method with everything that is worked out before the first call."""
+
+    def __init__(self, spec: MethodSpec, function: Callable[..., Any]) -> None:
+        self.spec = spec
+        self.where = spec.where
+        self.function = function
+        self.asynchronous = spec.asynchronous
+        self.batched = spec.options.batch is not None
+        self.counts = MethodCounts()
+        self._decoder = RequestDecoder(spec.signature, spec.where)
+        self._encoder = ResultEncoder(spec.signature.result, spec.where)
+        self._heavy_body = self._decoder.heavy
+        self.heavy_result = self._encoder.heavy
+        self._metas: dict[str, ResultMeta] = {}
+
+    def prepare(self) -> None:
+        """Builds the codecs.
+
+        Raises:
+            InvalidConfig: a type cannot go over the wire.
+        """
+        self._decoder.prepare()
+        self._encoder.prepare()
+
+    def heavy_body(self, call: ServiceCall) -> bool:
+        """Whether decoding this body would hold up an event loop."""
+        return self._heavy_body and sum(len(buffer) for buffer in call.buffers) > _LARGE_BYTES
+
+    def decode(self, call: ServiceCall) -> Arguments:
+        """The arguments of a call.
+
+        Raises:
+            InvalidInput: the body is not what the signature says.
+        """
+        arguments = self._decoder.decode(call.meta.content_type, call.buffers)
+        call.context.timeline.mark(DECODED, _now())
+        return arguments
+
+    def encode(self, call: ServiceCall, value: Any) -> Answer:
+        """The answer of a call.
+
+        Raises:
+            TypeError: the method returned something else than it declares.
+        """
+        buffers: Sequence[Buffer]
+        if call.meta.content_type == NATIVE_CONTENT_TYPE:
+            content_type, buffers = NATIVE_CONTENT_TYPE, self._encoder.encode_native(value)
+        else:
+            headers = call.meta.headers
+            content_type, buffers = self._encoder.encode(value, headers.get("accept") if headers else None)
+        timeline = call.context.timeline
+        timeline.mark(ENCODED, _now())
+        if call.meta.trace:
+            return ResultMeta(content_type, timeline=timeline.to_builtins()), buffers
+        meta = self._metas.get(content_type)
+        if meta is None:
+            meta = self._metas[content_type] = ResultMeta(content_type)
+        return meta, buffers
+
+    def ran(self, started: float, calls: Sequence[ServiceCall]) -> None:
+        """Stamps the end of the method itself."""
+        now = _now()
+        self.counts.busy_s += now - started
+        for call in calls:
+            call.context.timeline.mark(INFER, now)
+
+    def joined(self, items: Sequence[Item]) -> tuple[list[list[Any]], dict[str, list[Any]]]:
+        """The arguments of a batch."""
+        return columns(self.spec.signature, items)
+
+    def split(self, results: object, count: int) -> list[Any]:
+        """The single results of a batch.
+
+        Raises:
+            ServiceError: there is not one for each item.
+        """
+        return split_results(self.where, results, count)

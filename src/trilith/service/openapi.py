@@ -1,0 +1,150 @@
+"""The OpenAPI 3.1 document of an application. Made of its description alone: no user code is loaded.
+
+`x-trilith` carries what OpenAPI has no word for (dtypes, which parameter a raw body is): Trilith's client reads it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from trilith.service.describe import AppDescription, MethodDescription, ParameterDescription, ValueDescription
+
+_FORM: Final = "multipart/form-data"
+_JSON: Final = "application/json"
+_NPY: Final = "application/x-npy"
+_BINARY_KINDS: Final = ("image", "bytes", "file")
+_ERROR: Final[dict[str, Any]] = {
+    "type": "object",
+    "title": "Error",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message", "request_id"],
+            "properties": {
+                "code": {"type": "string", "description": "a stable word that a program can act on"},
+                "message": {"type": "string", "description": "what was expected, what came, what to do"},
+                "request_id": {"type": "string", "description": "the same id is in the server's log"},
+            },
+        }
+    },
+}
+_FAILURES: Final = {
+    "400": "The request is not what the method declares.",
+    "413": "The body is over the server's limit.",
+    "415": "The content type is not one that the method reads.",
+    "429": "Too many requests are waiting; `Retry-After` says when to come back.",
+    "500": "The method failed.",
+    "503": "Nothing that could run the request is ready.",
+    "504": "The time limit passed.",
+}
+
+
+def openapi_document(description: AppDescription, *, version: str = "1") -> dict[str, Any]:
+    """The document, JSON-able.
+
+    Args:
+        description: of the application.
+        version: the application's own version.
+    """
+    paths = {}
+    for method in description.root.methods:
+        for position, route in enumerate(method.routes):
+            paths[route] = {"post": _operation(description, method, alias=position > 0)}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": description.name,
+            "version": version,
+            **({"description": description.root.documentation} if description.root.documentation else {}),
+        },
+        "paths": paths,
+        "components": {"schemas": {**description.definitions, "TrilithError": _ERROR}},
+        "x-trilith": {"services": [service.name for service in description.services]},
+    }
+
+
+def _operation(description: AppDescription, method: MethodDescription, *, alias: bool) -> dict[str, Any]:
+    summary, _, rest = method.documentation.partition("\n")
+    responses = {
+        status: {
+            "description": text,
+            "content": {_JSON: {"schema": {"$ref": "#/components/schemas/TrilithError"}}},
+        }
+        for status, text in _FAILURES.items()
+    }
+    operation: dict[str, Any] = {
+        "operationId": f"{description.name}.{method.name}" + (".alias" if alias else ""),
+        "summary": summary or method.name,
+        "responses": {"200": {"description": "The result.", "content": _answers(method)}, **responses},
+        "x-trilith": {
+            "method": method.name,
+            "alias": alias,
+            "root": method.root,
+            "raw": method.raw,
+            "npy": method.npy,
+            "parameters": [_extension(parameter) for parameter in method.parameters],
+            "result": {"kind": method.result.kind, "many": method.result.many, "dtype": method.result.dtype},
+            "timeout_s": method.timeout_s,
+            "idempotent": method.idempotent,
+        },
+    }
+    if rest.strip():
+        operation["description"] = rest.strip()
+    if method.parameters:
+        required = any(parameter.required for parameter in method.parameters)
+        operation["requestBody"] = {"required": required, "content": _bodies(method)}
+    return operation
+
+
+def _extension(parameter: ParameterDescription) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "kind": parameter.value.kind,
+        "many": parameter.value.many,
+        "dtype": parameter.value.dtype,
+        "required": parameter.required,
+        "default": parameter.default,
+        "schema": parameter.value.schema,
+    }
+
+
+def _bodies(method: MethodDescription) -> dict[str, Any]:
+    return {media: {"schema": _body(method, media)} for media in method.accepts}
+
+
+def _body(method: MethodDescription, media: str) -> dict[str, Any]:
+    if media == _JSON:
+        if method.root:
+            return method.parameters[0].value.schema
+        return _object(method.parameters, {p.name: _with_default(p) for p in method.parameters})
+    if media == _FORM:
+        return _object(method.parameters, {p.name: _form_field(p.value) for p in method.parameters})
+    return _file(media)
+
+
+def _object(parameters: list[ParameterDescription], properties: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    required = [parameter.name for parameter in parameters if parameter.required]
+    return {**found, "required": required} if required else found
+
+
+def _with_default(parameter: ParameterDescription) -> dict[str, Any]:
+    if parameter.required or parameter.default is None:
+        return parameter.value.schema
+    return {**parameter.value.schema, "default": parameter.default}
+
+
+def _file(media: str) -> dict[str, Any]:
+    return {"type": "string", "format": "binary", "contentMediaType": media}
+
+
+def _form_field(value: ValueDescription) -> dict[str, Any]:
+    if value.kind not in _BINARY_KINDS:
+        return value.schema
+    one = _file("image/*" if value.kind == "image" else "application/octet-stream")
+    return {"type": "array", "items": one} if value.many else one
+
+
+def _answers(method: MethodDescription) -> dict[str, Any]:
+    return {media: {"schema": method.result.schema if media == _JSON else _file(media)} for media in method.offers}

@@ -1,0 +1,125 @@
+"""What a user may say about a service, a method and a batch: frozen values, checked where they are written.
+
+Rule: an option that has no effect does not exist, and an unknown one is an error that lists the known ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeVar
+
+from trilith.errors import InvalidConfig
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_ROUTE: Final = re.compile(r"/[A-Za-z0-9_./~-]*")
+_DEFAULT_THREADS: Final = 4
+_DEFAULT_TIMEOUT_S: Final = 60.0
+_MAX_THREADS: Final = 1024
+
+
+def _whole(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidConfig(f"{name} must be a whole number from {low} to {high}, got {value!r}")
+
+
+def _positive(name: str, value: object, *, zero: bool = False) -> None:
+    wrong = isinstance(value, bool) or not isinstance(value, (int, float)) or value != value
+    if wrong or value < 0 or (value == 0 and not zero):  # type: ignore[operator]  # a number by the test above
+        raise InvalidConfig(f"{name} must be a number {'of at least' if zero else 'above'} 0, got {value!r}")
+
+
+def _is_text(value: object, pattern: re.Pattern[str]) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Joins single calls of a method into lists. A batch leaves as soon as an instance is free.
+
+    Attributes:
+        max_size: most calls in one batch.
+        max_wait_ms: how long an under-full batch may wait for more calls, in milliseconds. 0 never waits to fill.
+    """
+
+    max_size: int = 8
+    max_wait_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        _whole("batch: max_size", self.max_size, 1, 65536)
+        _positive("batch: max_wait_ms", self.max_wait_ms, zero=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceOptions:
+    """What `@trilith.service(...)` takes.
+
+    Attributes:
+        name: the service's name in routes, logs and metrics; "" for the name of the class or function.
+        replicas: worker processes.
+        cpu: cores that one replica is expected to use.
+        timeout_s: seconds that a call may take, unless its method says otherwise.
+        threads: threads in which a replica runs synchronous methods.
+        concurrency: calls that one replica takes at a time; None: `threads` when all methods are synchronous, else 64.
+    """
+
+    name: str = ""
+    replicas: int = 1
+    cpu: float = 1.0
+    timeout_s: float = _DEFAULT_TIMEOUT_S
+    threads: int = _DEFAULT_THREADS
+    concurrency: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.name != "" and not _is_text(self.name, _NAME):
+            raise InvalidConfig(f"service: name must be letters, digits, '_', '-' or '.', got {self.name!r}")
+        _whole("service: replicas", self.replicas, 1, 65536)
+        _positive("service: cpu", self.cpu)
+        _positive("service: timeout_s", self.timeout_s)
+        _whole("service: threads", self.threads, 1, _MAX_THREADS)
+        if self.concurrency is not None:
+            _whole("service: concurrency", self.concurrency, 1, 65536)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiOptions:
+    """What `@trilith.api(...)` takes.
+
+    Attributes:
+        route: path of the method; None for `/` and the method's name.
+        batch: joins single calls into lists; None for no batching.
+        idempotent: whether a call may run twice: it may then be retried on another replica.
+        timeout_s: seconds that a call may take; None for the service's.
+    """
+
+    route: str | None = None
+    batch: Batch | None = None
+    idempotent: bool = False
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.route is not None and not _is_text(self.route, _ROUTE):
+            raise InvalidConfig(f"api: route must be a path that begins with '/', got {self.route!r}")
+        if self.batch is not None and not isinstance(self.batch, Batch):
+            raise InvalidConfig(f"api: batch must be trilith.Batch(max_size=..., max_wait_ms=...), got {self.batch!r}")
+        if not isinstance(self.idempotent, bool):
+            raise InvalidConfig(f"api: idempotent must be True or False, got {self.idempotent!r}")
+        if self.timeout_s is not None:
+            _positive("api: timeout_s", self.timeout_s)
+
+
+Options = TypeVar("Options", ServiceOptions, ApiOptions)
+
+
+def read_options(kind: type[Options], decorator: str, given: Mapping[str, Any]) -> Options:
+    """The options that a decorator was called with.
+
+    Raises:
+        InvalidConfig: an option is unknown or its value is wrong.
+    """
+    known = [field.name for field in fields(kind)]
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise InvalidConfig(f"{decorator} has no option {unknown[0]!r}; it has {', '.join(known)}")
+    return kind(**given)

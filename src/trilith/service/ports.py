@@ -1,0 +1,74 @@
+"""What a service needs of the world: somebody who reaches other services, and somebody who runs models.
+
+A worker process implements these over its gateway connection; `local.py` implements them in process. Both behave the
+same to the user's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from trilith.core.tensor import Array, TensorSpec
+    from trilith.service.spec import ServiceSpec
+
+Placement = Literal["node", "replica"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSignature:
+    """What a model takes and gives, in the model's own order."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+class ServiceCaller(Protocol):
+    """Calls the methods of one service, wherever it runs."""
+
+    async def call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The method's result.
+
+        Raises:
+            TrilithError: the call failed, or the method raised.
+        """
+        ...
+
+
+@runtime_checkable
+class DirectCaller(Protocol):
+    """A `ServiceCaller` that can also answer in the thread that calls it, without an event loop."""
+
+    def call_here(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The method's result; blocks until it is there."""
+        ...
+
+
+class ModelCaller(Protocol):
+    """Runs one model, wherever it is hosted."""
+
+    async def signature(self) -> ModelSignature:
+        """What the model takes and gives; loads it when that is needed to know."""
+        ...
+
+    async def infer(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name, in the model's order. Shapes include the batch dimension where the model batches."""
+        ...
+
+
+class Resolver(Protocol):
+    """Finds what a service refers to. Called when an attribute is first read, never for each call."""
+
+    def service(self, spec: ServiceSpec) -> ServiceCaller:
+        """Who calls that service."""
+        ...
+
+    def model(self, reference: str, placement: Placement) -> ModelCaller:
+        """Who runs that model.
+
+        Raises:
+            UnknownReference: nothing has that name; the message lists where was looked.
+        """
+        ...

@@ -1,0 +1,131 @@
+"""What `self.detector` and `self.model` are inside a service: objects that call what stands behind them.
+
+Rule: on an event loop a call returns an awaitable, whatever the method behind it is; in a thread (a synchronous method)
+it blocks and returns the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from trilith.errors import InvalidInput
+from trilith.service.bridge import await_or_block, background, running_loop
+from trilith.service.ports import DirectCaller, ModelCaller, ModelSignature, ServiceCaller
+
+if TYPE_CHECKING:
+    from trilith.core.tensor import Array, TensorSpec
+    from trilith.service.spec import MethodSpec, ServiceSpec
+
+
+class ServiceProxy:
+    """Stands for another service. It has that service's public methods, and nothing else.
+
+    A batched method takes ONE item here and gives its one result.
+    """
+
+    def __init__(self, spec: ServiceSpec, caller: ServiceCaller, home: asyncio.AbstractEventLoop | None) -> None:
+        self._spec = spec
+        self._caller = caller
+        self._home = home
+        for name, method in spec.methods.items():
+            setattr(self, name, self._bind(method))
+
+    def _bind(self, method: MethodSpec) -> Any:
+        caller, home, name = self._caller, self._home, method.name
+        direct = caller if isinstance(caller, DirectCaller) else None
+
+        @functools.wraps(method.function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if direct is not None and running_loop() is None:
+                return direct.call_here(name, args, kwargs)
+            return await_or_block(lambda: caller.call(name, args, kwargs), home)
+
+        return call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls a service that is one function, or a class's `__call__`."""
+        name = next(iter(self._spec.methods)) if self._spec.is_function else "__call__"
+        if name not in self._spec.methods:
+            raise TypeError(f"{self._spec.name} is called by a method: {', '.join(self._spec.methods)}")
+        return getattr(self, name)(*args, **kwargs) if name != "__call__" else self.__dict__[name](*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        methods = ", ".join(self._spec.methods)
+        raise AttributeError(f"service {self._spec.name} has no public method {name!r}; it has {methods}")
+
+    def __repr__(self) -> str:
+        return f"<{self._spec.name}: {', '.join(self._spec.methods)}>"
+
+
+class ModelProxy:
+    """Stands for a model that the runtime hosts."""
+
+    def __init__(self, reference: str, caller: ModelCaller, home: asyncio.AbstractEventLoop | None) -> None:
+        self.reference = reference
+        self._caller = caller
+        self._home = home
+        self._signature: ModelSignature | None = None
+
+    def infer(self, inputs: Mapping[str, Array]) -> Any:
+        """Runs the model on arrays by name.
+
+        Returns:
+            Outputs by name, in the model's order: an awaitable of them on an event loop, the dict itself in a thread.
+        """
+        return await_or_block(lambda: self._caller.infer(inputs), self._home)
+
+    def __call__(self, *arrays: Array, **named: Array) -> Any:
+        """Runs the model on arrays in the order of its inputs, or by keyword.
+
+        Returns:
+            The one output's array, or a tuple of all outputs in the model's order: an awaitable of it on an event loop.
+
+        Raises:
+            InvalidInput: there are more arrays than inputs, or one is given twice.
+        """
+        return await_or_block(lambda: self._call(arrays, named), self._home)
+
+    async def _call(self, arrays: tuple[Array, ...], named: dict[str, Array]) -> Any:
+        signature = await self.prepare()
+        names = [spec.name for spec in signature.inputs]
+        if len(arrays) > len(names):
+            raise InvalidInput(
+                f"model {self.reference} takes {len(names)} arrays ({', '.join(names)}), got {len(arrays)}"
+            )
+        inputs = dict(zip(names, arrays, strict=False))
+        if twice := sorted(inputs.keys() & named.keys()):
+            raise InvalidInput(f"model {self.reference}: input {twice[0]} is given by position and by name")
+        outputs = tuple((await self._caller.infer(inputs | named)).values())
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    async def prepare(self) -> ModelSignature:
+        """Makes the model ready and reads its metadata. A replica does so before it reports ready."""
+        if self._signature is None:
+            self._signature = await self._caller.signature()
+        return self._signature
+
+    def _known(self) -> ModelSignature:
+        if self._signature is None:
+            # Only outside a replica, which prepares its models first: a unit test may wait for the model to load.
+            home = background.loop() if self._home is None else self._home
+            if running_loop() is home:
+                raise RuntimeError(f"model {self.reference} is not ready: `await self.model.prepare()` first")
+            asyncio.run_coroutine_threadsafe(self.prepare(), home).result()
+        assert self._signature is not None
+        return self._signature
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The model's inputs, in its order."""
+        return self._known().inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The model's outputs, in its order."""
+        return self._known().outputs
+
+    def __repr__(self) -> str:
+        return f"<model {self.reference}>"

@@ -1,0 +1,91 @@
+"""The envelope of one call between the gateway and a worker: who is called, and how the buffers are encoded.
+
+Rule 1: an envelope is msgpack, an array of fields in a fixed order; new fields go to the end, with a default.
+Rule 2: the values themselves never enter an envelope. They are the buffers beside it, in `content_type`'s encoding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from trilith.errors import InvalidInput
+
+NATIVE_CONTENT_TYPE: Final = "application/x-trilith"
+"""Arguments and results between services: a msgpack header and one raw buffer for each large value."""
+
+TENSORS_CONTENT_TYPE: Final = "application/x-trilith-tensors"
+"""A model's tensors: a msgpack header and one raw buffer for each tensor."""
+
+
+class CallMeta(msgspec.Struct, array_like=True, frozen=True):
+    """What a call says beside its values.
+
+    Attributes:
+        service: the service's name; "" for a model call.
+        method: the method's name.
+        content_type: encoding of the buffers, as the HTTP client sent it, or `application/x-trilith` between services.
+        request_id: text that appears in answers, errors and logs.
+        headers: the caller's request headers that the service may read (`accept` among them), keys in lower case.
+        trace: whether the answer must carry its timeline.
+        query: the raw query string of the HTTP request.
+    """
+
+    service: str
+    method: str
+    content_type: str
+    request_id: str
+    headers: dict[str, str] | None = None
+    trace: bool = False
+    query: str = ""
+
+
+class ResultMeta(msgspec.Struct, array_like=True, frozen=True):
+    """What an answer says beside its values.
+
+    Attributes:
+        content_type: encoding of the buffers.
+        status: HTTP status of a successful answer.
+        headers: further HTTP response headers.
+        timeline: `Timeline.to_builtins()` when the call asked for it, else None.
+    """
+
+    content_type: str
+    status: int = 200
+    headers: list[tuple[str, str]] | None = None
+    timeline: Any = None
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_call_decoder: Final = msgspec.msgpack.Decoder(CallMeta)
+_result_decoder: Final = msgspec.msgpack.Decoder(ResultMeta)
+
+
+def pack_meta(meta: CallMeta | ResultMeta) -> bytes:
+    """The envelope as msgpack."""
+    return _encoder.encode(meta)
+
+
+def unpack_call(raw: bytes | memoryview) -> CallMeta:
+    """The inverse of `pack_meta` for a call.
+
+    Raises:
+        InvalidInput: the bytes are not such an envelope.
+    """
+    try:
+        return _call_decoder.decode(raw)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"a call's envelope could not be read: {error}") from error
+
+
+def unpack_result(raw: bytes | memoryview) -> ResultMeta:
+    """The inverse of `pack_meta` for an answer.
+
+    Raises:
+        InvalidInput: the bytes are not such an envelope.
+    """
+    try:
+        return _result_decoder.decode(raw)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"an answer's envelope could not be read: {error}") from error
