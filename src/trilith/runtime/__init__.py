@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from trilith.runtime.backends import Backend, BackendKind, Batch, ModelFile, ModelSignature
     from trilith.runtime.handle import ModelHandle
+    from trilith.runtime.references import default_roots, find_model
+    from trilith.runtime.references import default_roots, find_model
     from trilith.runtime.runtime import Runtime, RuntimeConfig
     from trilith.runtime.schedule import BatchingConfig, DynamicBatcher, QueueStatistics, Waiting
     from trilith.runtime.spec import ModelSpec, ModelState
@@ -37,6 +39,8 @@ _HOME: Final = {
     "RuntimeConfig": "runtime",
     "Ticket": "ticket",
     "Waiting": "schedule",
+    "default_roots": "references",
+    "find_model": "references",
 }
 
 __all__ = [
@@ -59,6 +63,8 @@ __all__ = [
     "RuntimeConfig",
     "Ticket",
     "Waiting",
+    "default_roots",
+    "find_model",
 ]
 
 

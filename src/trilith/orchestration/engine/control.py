@@ -133,6 +133,14 @@ class ControlChannel:
             except msgspec.MsgspecError as error:
                 raise Bug(f"a control message cannot be read: {error}; please report this") from error
 
+    async def flush(self) -> None:
+        """Waits until what was sent is with the kernel; for a process that is about to exit."""
+        self._writer.transport.set_write_buffer_limits(high=0)
+        try:
+            await self._writer.drain()
+        except ConnectionError:
+            return  # nobody is left to read it
+
     def close(self) -> None:
         """Closes this end; queued messages are still sent."""
         self._writer.close()

@@ -62,16 +62,20 @@ class HttpFront:
         plain = self._plain.get(path)
         if plain is None:
             known = ", ".join(sorted({*self._routes, *self._plain, "/v2"}))
-            return self._refuse(request, NotFound(f"there is nothing at {path}; there is {known}"))
+            self._refuse(request, NotFound(f"there is nothing at {path}; there is {known}"))
+            return None
         if request.method not in ("GET", "HEAD"):
-            return self._refuse(request, MethodNotAllowed(f"{path} takes GET, got {request.method}"))
+            self._refuse(request, MethodNotAllowed(f"{path} takes GET, got {request.method}"))
+            return None
         return plain(request)
 
     def _call(self, request: HttpRequest, route: MethodRoute) -> Coroutine[Any, Any, None] | None:
         if request.method != "POST":
-            return self._refuse(request, MethodNotAllowed(f"{request.path} takes POST, got {request.method}"))
+            self._refuse(request, MethodNotAllowed(f"{request.path} takes POST, got {request.method}"))
+            return None
         if self.draining:
-            return self._refuse(request, Draining("the server is stopping; send the request to another one"))
+            self._refuse(request, Draining("the server is stopping; send the request to another one"))
+            return None
         if request.complete:
             self._submit(request, route, request.body_nowait())
             return None

@@ -23,14 +23,15 @@ import uvloop
 
 from trilith.errors import NotFound, TrilithError
 from trilith.net.grpc import GrpcLimits, GrpcServer
-from trilith.net.http1 import HttpLimits, HttpRequest, HttpServer, server_ssl_context
+from trilith.net.http1 import HttpLimits, HttpRequest, HttpServer, tls_context
 from trilith.net.transport import IncomingCall, Listener, LostCall, Peer
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.deployments import MethodRoute, ReplicaLink
 from trilith.orchestration.engine.front import HttpFront
+from trilith.orchestration.engine.hello import Hello
 from trilith.orchestration.engine.launch import GatewayArguments
-from trilith.orchestration.engine.models import infer
+from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.process import die_with_parent
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
@@ -43,16 +44,7 @@ from trilith.telemetry import Metrics
 from trilith.telemetry.exposition import CONTENT_TYPE, render
 from trilith.wire.calls import CallMeta, unpack_call
 
-_logger = logging.getLogger("trilith.gateway")
-
-
-class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica's first notice on its connection: who it is. Sent when it is ready to serve."""
-
-    replica_id: int
-    service: str
-    revision: int
-    pid: int
+_PEER_GRANT = 4096  # calls that one replica may have at the gateway; their own queues bound them earlier
 
 
 class Gateway:
@@ -64,6 +56,7 @@ class Gateway:
         self._metrics = Metrics()
         self._service_metrics = ServiceMetrics(self._metrics)
         self._runtime = Runtime(*arguments.repositories)
+        self._models = ModelDesk(self._runtime)
         self._router = Router(
             observe=self._service_metrics.observe,
             on_idle=lambda replica_id: channel.send(control.ReplicaIdle(replica_id=replica_id)),
@@ -87,10 +80,10 @@ class Gateway:
         http = HttpServer(front, limits=HttpLimits(max_body_bytes=arguments.max_body_bytes), ssl=tls)
         grpc = GrpcServer(oip_grpc, limits=GrpcLimits(max_message_bytes=arguments.max_body_bytes), ssl=tls)
         admin = HttpServer(self._admin)
-        listener = Listener(socket.socket(fileno=arguments.peers_fd), on_peer=self._connected)
+        listener = Listener(self._connected, grant=_PEER_GRANT)
         self._service_metrics.watch(self._router, http, grpc)
         self._router.start()
-        await listener.start()
+        listener.start(socket.socket(fileno=arguments.peers_fd))
         await admin.start(sockets=[socket.socket(fileno=arguments.metrics_fd)])
         await http.start(sockets=[socket.socket(fileno=arguments.http_fd)])
         await grpc.start(sockets=[socket.socket(fileno=arguments.grpc_fd)])
@@ -103,7 +96,7 @@ class Gateway:
             front.draining = True
             await asyncio.gather(http.drain(deadline_s), grpc.drain(deadline_s))
             await admin.drain(0.0)
-        await listener.close()
+        listener.close()
         self._router.stop()
 
     # The agent's orders
@@ -130,6 +123,7 @@ class Gateway:
         self._routes = {(route.service, route.method): route for _, route in routes}
         self._router.deploy([service.name for service in description.services], self._routes.values())
         self._front.serve_methods({path: route for paths, route in routes for path in paths})
+        self._models.close()
         failures = []
         for reference in _node_models(description):
             try:
@@ -137,6 +131,7 @@ class Gateway:
                 await self._runtime.load(reference, folder)
             except TrilithError as error:
                 failures.append(error.message)
+        self._models.open()
         self._channel.send(control.GatewayReady(revision=order.revision, failures=failures))
 
     # Replicas
@@ -172,7 +167,7 @@ class Gateway:
             if meta.service:
                 self._relay(incoming, meta)
             else:
-                infer(self._runtime, incoming, meta)
+                self._models.take(incoming, meta)
         except TrilithError as error:
             incoming.fail(error.code, error.message)
 
@@ -220,7 +215,8 @@ class Gateway:
         request.respond(200, msgspec.json.encode(document))
 
     def _docs(self, request: HttpRequest) -> None:
-        request.respond(200, docs_html().encode(), content_type=b"text/html; charset=utf-8")
+        title = self._description.name if self._description is not None else "models"
+        request.respond(200, docs_html(title), content_type=b"text/html; charset=utf-8")
 
     def _admin(self, request: HttpRequest) -> None:
         """The metrics port: for operators, not for clients of the services."""
@@ -267,7 +263,7 @@ def _failures(runtime: Runtime) -> list[str]:
 def _tls(arguments: GatewayArguments) -> ssl.SSLContext | None:
     if arguments.tls_certificate is None or arguments.tls_key is None:
         return None
-    return server_ssl_context(arguments.tls_certificate, arguments.tls_key)
+    return tls_context(arguments.tls_certificate, arguments.tls_key)
 
 
 async def _main(control_fd: int, arguments: GatewayArguments) -> None:

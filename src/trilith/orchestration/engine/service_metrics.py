@@ -80,20 +80,20 @@ class ServiceMetrics:
                 help="Calls sent again after their replica was lost.",
                 samples=[((), router.retried)],
             )
-            statistics = {"http": http.statistics(), "grpc": grpc.statistics()}
+            web, rpc = http.statistics(), grpc.statistics()
             yield Snapshot(
                 name="trilith_connections",
                 kind="gauge",
                 help="Open connections.",
                 label_names=("protocol",),
-                samples=[((protocol,), entry.connections) for protocol, entry in statistics.items()],
+                samples=[(("http",), web.connections), (("grpc",), rpc.connections)],
             )
             yield Snapshot(
                 name="trilith_server_requests_total",
                 kind="counter",
                 help="Requests read, refused ones included.",
                 label_names=("protocol",),
-                samples=[((protocol,), entry.requests) for protocol, entry in statistics.items()],
+                samples=[(("http",), web.requests), (("grpc",), rpc.calls)],
             )
 
         self._metrics.add_source(snapshots)

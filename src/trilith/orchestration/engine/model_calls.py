@@ -1,0 +1,89 @@
+"""Model calls of replicas, answered by the node's runtime.
+
+Rule 1: the callback path of the runtime; no task a call. The tensors are views of the frame's buffers: no copy inwards.
+Rule 2: a call that comes while the models of a revision are being loaded waits for them; it is not refused.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import msgspec
+
+from trilith.core.context import Context
+from trilith.core.request import InferResponse
+from trilith.core.timeline import ANSWERED, RECEIVED, Timeline
+from trilith.errors import NotFound, TrilithError
+from trilith.net.transport import IncomingCall
+from trilith.runtime import Runtime
+from trilith.service import ModelSignature
+from trilith.wire.calls import TENSORS_CONTENT_TYPE, CallMeta, ResultMeta, pack_meta
+from trilith.wire.tensors import pack_response, unpack_request
+
+INFER: Final = "infer"
+"""Method of a `CallMeta` without a service: run the model that the tensors' header names."""
+SIGNATURE: Final = "signature"
+"""Method of a `CallMeta` without a service: what the model named in `content_type` takes and gives, as msgpack."""
+
+
+class ModelDesk:
+    """Takes model calls. `closed` while models are being loaded."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._waiting: list[tuple[IncomingCall, CallMeta]] | None = []
+
+    def close(self) -> None:
+        """From now on calls wait."""
+        if self._waiting is None:
+            self._waiting = []
+
+    def open(self) -> None:
+        """The models are loaded: what waits is answered, and what comes is answered at once."""
+        waiting, self._waiting = self._waiting or [], None
+        for incoming, meta in waiting:
+            self.take(incoming, meta)
+
+    def take(self, incoming: IncomingCall, meta: CallMeta) -> None:
+        """Answers a call, now or later."""
+        if incoming.cancelled:
+            incoming.fail("cancelled", "the caller took the request back")
+        elif self._waiting is not None:
+            self._waiting.append((incoming, meta))
+        else:
+            try:
+                self._answer(incoming, meta)
+            except TrilithError as error:
+                incoming.fail(error.code, error.message)
+
+    def _answer(self, incoming: IncomingCall, meta: CallMeta) -> None:
+        if meta.method == INFER:
+            self._infer(incoming, meta)
+        elif meta.method == SIGNATURE:
+            model = self._runtime.model(meta.content_type)
+            signature = ModelSignature(inputs=model.inputs, outputs=model.outputs)
+            incoming.result(pack_meta(ResultMeta("application/msgpack")), [msgspec.msgpack.encode(signature)])
+        else:
+            raise NotFound(f"a model has no method {meta.method!r}")
+
+    def _infer(self, incoming: IncomingCall, meta: CallMeta) -> None:
+        incoming.begin()
+        request = unpack_request(incoming.buffers)
+        timeline = Timeline(f"gateway model {request.model}", 3)
+        timeline.mark(RECEIVED, incoming.received_at)
+        context = Context(request_id=meta.request_id, timeline=timeline, deadline=incoming.deadline)
+
+        def done(outcome: InferResponse | TrilithError) -> None:
+            if isinstance(outcome, TrilithError):
+                incoming.fail(outcome.code, outcome.message)
+                return
+            traced = None
+            if meta.trace:
+                timeline.mark(ANSWERED, time.monotonic())
+                traced = timeline.to_builtins()
+            result = pack_meta(ResultMeta(content_type=TENSORS_CONTENT_TYPE, timeline=traced))
+            incoming.result(result, pack_response(outcome))
+
+        ticket = self._runtime.submit(request, context, done)
+        incoming.on_cancel = ticket.cancel

@@ -1,0 +1,150 @@
+"""How a service in a worker reaches other services and models: over its connection to the gateway.
+
+Rule 1: the gateway is the only router. A worker never talks to another worker.
+Rule 2: a call carries the deadline of the call on whose behalf it is made, and its timeline hangs under that call's.
+Rule 3: when the gateway is being replaced, calls that were lost get an error; new ones wait for the new gateway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trilith.core.context import Context
+from trilith.core.request import InferRequest
+from trilith.core.timeline import Timeline
+from trilith.errors import NoReadyReplica
+from trilith.net.transport import Buffer, Peer, Reply
+from trilith.orchestration.engine.model_calls import INFER, SIGNATURE
+from trilith.service import (
+    InProcessResolver,
+    ModelCaller,
+    ModelSignature,
+    Placement,
+    RemoteServiceCaller,
+    ServiceCaller,
+    ServiceSpec,
+    tracing,
+)
+from trilith.service import context as current_call
+from trilith.wire.calls import TENSORS_CONTENT_TYPE, CallMeta, ResultMeta, pack_meta, unpack_result
+from trilith.wire.tensors import pack_request, unpack_response
+
+if TYPE_CHECKING:
+    from trilith.core.tensor import Array
+
+_GATEWAY_WITHIN_S = 10.0
+
+
+class GatewayLink:
+    """The worker's connection to the gateway, whichever it is at the moment."""
+
+    def __init__(self) -> None:
+        self._peer: Peer | None = None
+        self._connected = asyncio.Event()
+        self._room = asyncio.Event()
+
+    def use(self, peer: Peer) -> None:
+        """From now on calls go over this connection."""
+        self._peer = peer
+        peer.on_credits = self._room.set
+        self._connected.set()
+        self._room.set()
+
+    def lose(self) -> None:
+        """The connection ended; calls wait for the next one."""
+        self._peer = None
+        self._connected.clear()
+        self._room.set()
+
+    async def send(
+        self, meta: CallMeta, buffers: Sequence[Buffer], context: Context
+    ) -> tuple[ResultMeta, Sequence[Buffer]]:
+        """Sends a call and waits for its answer; a cancelled wait cancels the call.
+
+        Raises:
+            NoReadyReplica: the gateway is gone and no other came.
+            TrilithError: what the other side answered.
+        """
+        peer = await self._peer_with_room()
+        answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+        def on_reply(reply: Reply) -> None:
+            if not answered.done():
+                answered.set_result(reply)
+
+        call_id = peer.call(pack_meta(meta), buffers, on_reply, deadline=context.deadline)
+        try:
+            reply = await answered
+        except asyncio.CancelledError:
+            peer.cancel(call_id)
+            raise
+        if not reply.ok:
+            raise reply.error()
+        return unpack_result(reply.meta), reply.buffers
+
+    async def _peer_with_room(self) -> Peer:
+        while True:
+            peer = self._peer
+            if peer is None:
+                try:
+                    await asyncio.wait_for(self._connected.wait(), _GATEWAY_WITHIN_S)
+                except TimeoutError:
+                    raise NoReadyReplica(
+                        f"the gateway is gone, and no other came within {_GATEWAY_WITHIN_S:g} s"
+                    ) from None
+            elif peer.credits > 0:
+                return peer
+            else:
+                self._room.clear()
+                await self._room.wait()
+
+
+class RemoteResolver:
+    """Finds services and models through the gateway; a model that is placed in the replica is loaded here."""
+
+    def __init__(self, link: GatewayLink, model_roots: Sequence[str]) -> None:
+        self._link = link
+        self._local = InProcessResolver(*model_roots)
+
+    def service(self, spec: ServiceSpec) -> ServiceCaller:
+        """The caller of another service."""
+        return RemoteServiceCaller(spec, self._link.send)
+
+    def model(self, reference: str, placement: Placement) -> ModelCaller:
+        """The caller of a model, at the node or in this process."""
+        if placement == "replica":
+            return self._local.model(reference, placement)
+        return RemoteModel(reference, self._link)
+
+
+class RemoteModel:
+    """Runs one model of the node's runtime through the gateway."""
+
+    def __init__(self, reference: str, link: GatewayLink) -> None:
+        self._reference = reference
+        self._link = link
+
+    async def signature(self) -> ModelSignature:
+        """What the model takes and gives; waits until the node has loaded it.
+
+        Raises:
+            TrilithError: it cannot be loaded there.
+        """
+        made_for = current_call()
+        meta = CallMeta("", SIGNATURE, self._reference, made_for.request_id)
+        _, buffers = await self._link.send(meta, [], made_for)
+        return msgspec.msgpack.decode(buffers[0], type=ModelSignature)
+
+    async def infer(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name: views of received memory, this caller's alone."""
+        made_for = current_call()
+        request = InferRequest(model=self._reference, inputs=dict(inputs))
+        meta = CallMeta("", INFER, TENSORS_CONTENT_TYPE, made_for.request_id, None, tracing.get())
+        result, buffers = await self._link.send(meta, pack_request(request), made_for)
+        if result.timeline is not None:
+            made_for.timeline.adopt(Timeline.from_builtins(result.timeline))
+        return unpack_response(buffers).outputs
