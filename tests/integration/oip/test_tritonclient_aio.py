@@ -1,0 +1,29 @@
+"""Programs written for Triton: `tritonclient`'s asyncio clients, many requests at once."""
+
+import asyncio
+
+import numpy as np
+import pytest
+import tritonclient.grpc.aio
+import tritonclient.http.aio
+from tritonclient.utils import InferenceServerException
+
+
+@pytest.mark.parametrize(("module", "field"), [(tritonclient.http.aio, "http"), (tritonclient.grpc.aio, "grpc")])
+def test_concurrent_requests_and_an_error(server, module, field):
+    async def main():
+        async with module.InferenceServerClient(getattr(server, field)) as client:
+            assert await client.is_server_ready()
+
+            async def one(number):
+                array = np.full((2, 4), number, np.float32)
+                tensor = module.InferInput("INPUT0", [2, 4], "FP32")
+                tensor.set_data_from_numpy(array)
+                result = await client.infer("batched", [tensor], request_id=str(number))
+                np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), array)
+
+            await asyncio.gather(*map(one, range(50)))
+            with pytest.raises(InferenceServerException, match="unknown model"):
+                await client.infer("unknown", [])
+
+    asyncio.run(main())
