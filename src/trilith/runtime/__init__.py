@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from trilith.runtime.backends import Backend, BackendKind, Batch, ModelFile, ModelSignature
     from trilith.runtime.handle import ModelHandle
     from trilith.runtime.references import default_roots, find_model
-    from trilith.runtime.references import default_roots, find_model
     from trilith.runtime.runtime import Runtime, RuntimeConfig
     from trilith.runtime.schedule import BatchingConfig, DynamicBatcher, QueueStatistics, Waiting
     from trilith.runtime.spec import ModelSpec, ModelState

@@ -1,0 +1,182 @@
+"""Requests and answers of models between the processes of one machine: a msgpack header, and one raw buffer a tensor.
+
+Rule 1: a tensor is not copied where its memory is already C-ordered and little-endian, on either side.
+Rule 2: nothing of what arrives is believed: names, datatypes, shapes and sizes are checked, and what does not fit is
+    an `InvalidInput` that says which tensor.
+Rule 3: the header is an array of fields in a fixed order; new fields go to the end, with a default.
+
+BYTES tensors travel as the protocol's own form: each element a 4-byte little-endian length and its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from trilith.core.request import InferRequest, InferResponse, Parameter
+from trilith.core.tensor import NUMPY_OF, Array, DataType, TensorSpec, datatype_of
+from trilith.errors import InvalidInput, ModelError
+from trilith.wire.oip_tensor import Signature, array_from_raw, checked_count, raw_from_array
+
+Buffer = bytes | bytearray | memoryview
+_HeadT = TypeVar("_HeadT")
+_TensorHead = tuple[str, str, tuple[int, ...]]
+
+
+class _RequestHead(msgspec.Struct, array_like=True, frozen=True):
+    model: str
+    version: str
+    tensors: list[_TensorHead]
+    outputs: tuple[str, ...] = ()
+    id: str = ""
+    parameters: dict[str, Parameter] = {}
+    priority: int = 0
+
+
+class _ResponseHead(msgspec.Struct, array_like=True, frozen=True):
+    model: str
+    version: str
+    tensors: list[_TensorHead]
+    id: str = ""
+    parameters: dict[str, Parameter] = {}
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_request_decoder: Final = msgspec.msgpack.Decoder(_RequestHead)
+_response_decoder: Final = msgspec.msgpack.Decoder(_ResponseHead)
+_DATATYPES: Final = {str(datatype): datatype for datatype in DataType}
+
+
+def pack_request(request: InferRequest, *, datatypes: Mapping[str, DataType] | None = None) -> list[Buffer]:
+    """A request as `[header, tensor, tensor, ...]`. The buffers share memory with its arrays.
+
+    Args:
+        request: what to send.
+        datatypes: by input, where the array does not tell (BF16).
+
+    Raises:
+        InvalidInput: an array has a dtype that no tensor can have.
+    """
+    heads, buffers = _pack_tensors(request.model, request.inputs, datatypes or {})
+    head = _RequestHead(
+        request.model, request.version, heads, request.outputs, request.id, request.parameters, request.priority
+    )
+    return [_encoder.encode(head), *buffers]
+
+
+def unpack_request(buffers: Sequence[Buffer]) -> InferRequest:
+    """The inverse of `pack_request`. The arrays share memory with the buffers, and are read-only if those are.
+
+    Raises:
+        InvalidInput: the buffers are not such a request.
+    """
+    head = _decode(_request_decoder, buffers)
+    return InferRequest(
+        model=head.model,
+        version=head.version,
+        inputs=_unpack_tensors(head.model, head.tensors, buffers),
+        outputs=head.outputs,
+        id=head.id,
+        parameters=head.parameters,
+        priority=head.priority,
+    )
+
+
+def pack_response(response: InferResponse, *, outputs: Sequence[TensorSpec] = ()) -> list[Buffer]:
+    """An answer as `[header, tensor, tensor, ...]`. The buffers share memory with its arrays.
+
+    Args:
+        response: what to send.
+        outputs: the model's outputs, where the arrays do not tell their datatypes (BF16).
+
+    Raises:
+        InvalidInput: an array has a dtype that no tensor can have.
+    """
+    datatypes = {spec.name: spec.datatype for spec in outputs}
+    heads, buffers = _pack_tensors(response.model, response.outputs, datatypes)
+    head = _ResponseHead(response.model, response.version, heads, response.id, response.parameters)
+    return [_encoder.encode(head), *buffers]
+
+
+def unpack_response(buffers: Sequence[Buffer]) -> InferResponse:
+    """The inverse of `pack_response`. The arrays share memory with the buffers, and are read-only if those are.
+
+    Raises:
+        InvalidInput: the buffers are not such an answer.
+    """
+    head = _decode(_response_decoder, buffers)
+    return InferResponse(
+        model=head.model,
+        version=head.version,
+        outputs=_unpack_tensors(head.model, head.tensors, buffers),
+        id=head.id,
+        parameters=head.parameters,
+    )
+
+
+def _pack_tensors(
+    model: str, tensors: Mapping[str, Array], datatypes: Mapping[str, DataType]
+) -> tuple[list[_TensorHead], list[Buffer]]:
+    signature = Signature(model=model)
+    heads: list[_TensorHead] = []
+    buffers: list[Buffer] = []
+    for name, array in tensors.items():
+        datatype = datatypes.get(name)
+        if datatype is None or NUMPY_OF[datatype] != array.dtype:
+            datatype = _datatype(model, name, array)
+        heads.append((name, str(datatype), array.shape))
+        try:
+            buffers.append(_flat(raw_from_array(signature, name, datatype, array)))
+        except ModelError as error:
+            raise InvalidInput(error.message) from error
+    return heads, buffers
+
+
+def _flat(raw: memoryview | bytes) -> Buffer:
+    """The bytes of an array's memory in one dimension, as transports count them."""
+    if isinstance(raw, bytes):
+        return raw
+    return raw.cast("B") if raw.nbytes else b""
+
+
+def _datatype(model: str, name: str, array: Array) -> DataType:
+    try:
+        return datatype_of(array)
+    except TypeError as error:
+        raise InvalidInput(f"tensor '{name}' of model '{model}': {error}") from error
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[_HeadT], buffers: Sequence[Buffer]) -> _HeadT:
+    if not buffers:
+        raise InvalidInput("expected a header and one buffer for each tensor, got no buffers")
+    try:
+        return decoder.decode(buffers[0])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"the header of a tensor message could not be read: {error}") from error
+
+
+def _unpack_tensors(model: str, heads: Sequence[_TensorHead], buffers: Sequence[Buffer]) -> dict[str, Array]:
+    if len(heads) != len(buffers) - 1:
+        raise InvalidInput(
+            f"model '{model}': the header names {len(heads)} tensors, but {len(buffers) - 1} buffers came with it"
+        )
+    signature = Signature(model=model)
+    tensors: dict[str, Array] = {}
+    for (name, word, shape), raw in zip(heads, buffers[1:], strict=True):
+        datatype = _DATATYPES.get(word)
+        if datatype is None:
+            raise InvalidInput(
+                f"tensor '{name}' of model '{model}': datatype must be one of {', '.join(_DATATYPES)}; got {word!r:.40}"
+            )
+        if name in tensors:
+            raise InvalidInput(f"tensor '{name}' of model '{model}' comes twice")
+        count = checked_count(name, shape)
+        view = raw if isinstance(raw, bytes) else memoryview(raw)
+        if isinstance(view, memoryview) and view.format != "B":
+            raise InvalidInput(
+                f"tensor '{name}' of model '{model}': expected a buffer of bytes, got items {view.format}"
+            )
+        tensors[name] = array_from_raw(signature, name, datatype, shape, count, view)
+    return tensors
