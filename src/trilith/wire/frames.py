@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from trilith.errors import Bug, PayloadTooLarge
+from trilith.errors import Bug, InvalidConfig, PayloadTooLarge
 
 Buffer = bytes | bytearray | memoryview
 
@@ -65,12 +65,24 @@ class FrameLimits:
     Attributes:
         max_frame_bytes: header, metadata and inline buffers together; below 4 GiB.
         max_meta_bytes: metadata.
-        max_buffers: buffers, inline and shared.
+        max_buffers: buffers, inline and shared; below 65,536.
+
+    Raises:
+        InvalidConfig: the header has no room for such a number.
     """
 
     max_frame_bytes: int = 1 << 30
     max_meta_bytes: int = 16 << 20
     max_buffers: int = 4096
+
+    def __post_init__(self) -> None:
+        for name, value, bound in (
+            ("max_frame_bytes", self.max_frame_bytes, 1 << 32),
+            ("max_meta_bytes", self.max_meta_bytes, 1 << 32),
+            ("max_buffers", self.max_buffers, 1 << 16),
+        ):
+            if not 0 < value < bound:
+                raise InvalidConfig(f"frame limits: {name}: expected 1 to {bound - 1}, got {value}")
 
 
 class SharedPart(msgspec.Struct, frozen=True, gc=False):
@@ -131,20 +143,26 @@ def encode_with_buffers(
     Raises:
         PayloadTooLarge: the frame would be over `limits`.
     """
-    body: list[Buffer] = [b"".join([_table_entry(part) for part in parts]), meta, _PADDING[-len(meta) % 8]]
-    body_bytes = TABLE_ENTRY.size * len(parts) + len(meta) + -len(meta) % 8
+    table: list[bytes] = []
+    inline: list[Buffer] = []
+    meta_bytes = len(meta)
+    body_bytes = TABLE_ENTRY.size * len(parts) + meta_bytes + -meta_bytes % 8
     for part in parts:
         if isinstance(part, SharedPart):
+            table.append(TABLE_ENTRY.pack(part.size, part.segment, part.slot))
             continue
-        padding = -len(part) % 8
-        body += (part, _PADDING[padding])
-        body_bytes += len(part) + padding
+        size = len(part)
+        padding = -size % 8
+        table.append(TABLE_ENTRY.pack(size, INLINE, 0))
+        inline.append(part)
+        if padding:
+            inline.append(_PADDING[padding])
+        body_bytes += size + padding
     frame_bytes = HEADER_BYTES + body_bytes
-    check_size(frame_bytes, len(meta), len(parts), limits)
-    head = HEADER.pack(frame_bytes, kind, flags, len(parts), len(meta), count, call_id, first, second)
-    if body_bytes <= _LARGE_BYTES:
-        return [b"".join([head, *body])]
-    return _join_small([head, *body])
+    check_size(frame_bytes, meta_bytes, len(parts), limits)
+    head = HEADER.pack(frame_bytes, kind, flags, len(parts), meta_bytes, count, call_id, first, second)
+    pieces = [head, *table, meta, _PADDING[-meta_bytes % 8], *inline]
+    return [b"".join(pieces)] if body_bytes <= _LARGE_BYTES else _join_small(pieces)
 
 
 def check_size(frame_bytes: int, meta_bytes: int, buffers: int, limits: FrameLimits) -> None:
@@ -153,6 +171,8 @@ def check_size(frame_bytes: int, meta_bytes: int, buffers: int, limits: FrameLim
     Raises:
         PayloadTooLarge: one of the sizes is over its limit.
     """
+    if frame_bytes <= limits.max_frame_bytes and meta_bytes <= limits.max_meta_bytes and buffers <= limits.max_buffers:
+        return
     for what, size, limit in (
         ("bytes in a frame", frame_bytes, limits.max_frame_bytes),
         ("bytes of metadata", meta_bytes, limits.max_meta_bytes),
@@ -218,12 +238,6 @@ def flat_bytes(buffer: Buffer) -> Buffer:
             f"expected a C-contiguous buffer, got strides {buffer.strides} of shape {buffer.shape}; copy it first"
         )
     return buffer.cast("B") if buffer.nbytes else b""
-
-
-def _table_entry(part: Buffer | SharedPart) -> bytes:
-    if isinstance(part, SharedPart):
-        return TABLE_ENTRY.pack(part.size, part.segment, part.slot)
-    return TABLE_ENTRY.pack(len(part), INLINE, 0)
 
 
 def _join_small(pieces: list[Buffer]) -> list[Buffer]:

@@ -494,6 +494,7 @@ class Peer:
         if self._timer is not None:
             self._timer.cancel()
         lost = self._outgoing.empty()
+        self._outgoing.board = self._remote_board = None
         incoming = list(self._incoming.values())
         self._incoming.clear()
         self._sender.pool.close()

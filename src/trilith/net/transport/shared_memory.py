@@ -23,7 +23,7 @@ SEGMENT_HEADER_BYTES: Final = mmap.PAGESIZE
 STATE_STRIDE_BYTES: Final = 64  # one cache line a slot, so that the two processes do not fight over one
 MAX_SLOTS: Final = SEGMENT_HEADER_BYTES // STATE_STRIDE_BYTES
 
-_RECLAIM_STEPS: Final = 8
+_RECLAIM_STEPS: Final = 32
 _FREE: Final = 0
 _USED: Final = 1
 
