@@ -23,12 +23,14 @@ from time import monotonic
 from typing import Final, cast
 
 from trilith.net.http1.dispatch import dispatch, tell_disconnect
-from trilith.net.http1.request import Buffer, HttpRequest
+from trilith.net.http1.gate import ReadGate
+from trilith.net.http1.outbound import Buffer, Outbound
+from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.state import ServerState
 from trilith.wire.http1 import InboundBody, Refusal, RequestReader, refusal
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_JOIN_BYTES: Final = 16 << 10  # below it, copying head and body into one buffer is cheaper than two buffers
+_COPY_BYTES: Final = 16 << 10  # below it, a chunk is copied into its frame: one buffer is cheaper than three
 _LINGER_BYTES: Final = 16 << 20
 _TURNED_AWAY: Final = 256  # connections over the limit that are told so at a time; more are cut at once
 
@@ -38,33 +40,31 @@ class HttpConnection(asyncio.Protocol):
 
     __slots__ = (
         "_current",
-        "_flushed_at",
-        "_flushed_bytes",
+        "_gate",
         "_head_since",
         "_idle_since",
         "_linger_bytes",
         "_linger_until",
         "_lost",
-        "_paused",
+        "_out",
         "_pumping",
         "_read_at",
         "_reader",
         "_reading",
-        "_sent_bytes",
         "_start_early",
         "_state",
         "_transport",
         "_waiting",
-        "_watched_descriptor",
-        "_writable",
         "heads",
         "limits",
         "loop",
         "peer",
-        "write_paused",
     )
 
+    # Set when the connection is made.
     _transport: asyncio.Transport
+    _gate: ReadGate
+    _out: Outbound
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
@@ -72,23 +72,17 @@ class HttpConnection(asyncio.Protocol):
         self.heads = state.heads
         self.loop = state.loop
         self.peer = ""
-        self.write_paused = False
         self._reader = RequestReader(self, state.limits)
         self._reading: HttpRequest | None = None
         self._waiting: deque[HttpRequest] = deque()
         self._current: HttpRequest | None = None
         self._start_early = False
         self._pumping = False
-        self._paused = False
         self._lost = False
-        self._watched_descriptor = -1
-        self._writable: asyncio.Future[None] | None = None
-        self._idle_since = self._read_at = self._flushed_at = state.now
+        self._idle_since = self._read_at = state.now
         self._head_since = 0.0
         self._linger_until = 0.0
         self._linger_bytes = 0
-        self._sent_bytes = 0
-        self._flushed_bytes = 0
 
     # From the transport.
 
@@ -96,6 +90,8 @@ class HttpConnection(asyncio.Protocol):
         """For the transport."""
         self._transport = cast(asyncio.Transport, transport)
         state = self._state
+        self._gate = ReadGate(self._transport, state.hangups, self)
+        self._out = Outbound(self._transport, state.counters, now=state.now)
         state.counters.connections_total += 1
         self._transport.set_write_buffer_limits(high=self.limits.write_buffer_bytes)
         self.peer = _address_text(transport.get_extra_info("peername"))
@@ -128,7 +124,7 @@ class HttpConnection(asyncio.Protocol):
             self._enqueue(reading)
         if reader.in_head and not self._head_since:
             self._head_since = state.now
-        if reading is not None or self._waiting or self._paused or self.write_paused or reader.stopped:
+        if reading is not None or self._waiting or self._gate.paused or self._out.paused or reader.stopped:
             self.update_reading()
 
     def eof_received(self) -> None:
@@ -143,18 +139,17 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """For the transport."""
         self._client_gone()
-        self._unwatch()
+        self._gate.forget()
         self._state.forget(self)
 
     def pause_writing(self) -> None:
         """For the transport."""
-        self.write_paused = True
+        self._out.paused = True
         self.update_reading()
 
     def resume_writing(self) -> None:
         """For the transport."""
-        self.write_paused = False
-        self._release_writer()
+        self._out.resume()
         self.update_reading()
 
     # From the reader.
@@ -211,11 +206,14 @@ class HttpConnection(asyncio.Protocol):
         if self._pumping:
             return  # the loop below, further up the stack, goes on
         self._pumping = True
-        while self._waiting and self._current is None and not self._linger_until and not self._lost:
+        while self._waiting and self._may_begin():
             self._begin(self._waiting.popleft())
         self._pumping = False
         if self._state.draining:
             self.close_when_idle()
+
+    def _may_begin(self) -> bool:
+        return self._current is None and not self._linger_until and not self._lost
 
     def _refuse(self, found: Refusal) -> None:
         """The reader can read no further."""
@@ -246,49 +244,51 @@ class HttpConnection(asyncio.Protocol):
                 return False
             if length - body.received > self.limits.discard_bytes:
                 return False
-        return not self._state.draining or bool(self._waiting) or self._reading not in (None, request)
+        if not self._state.draining or self._waiting:
+            return True
+        return self._reading is not None and self._reading is not request
 
     def send_continue(self) -> None:
         """Tells the client to go on and send the body."""
         if not self._lost:
-            self._write(_CONTINUE)
+            self._out.write(_CONTINUE)
 
     def send_answer(self, request: HttpRequest, status: int, head: bytes, body: Buffer, *, keep: bool) -> None:
         """Sends a whole answer."""
         self._state.counters.responses[status] += 1
-        if not body:
-            self._write(head)
-        elif len(body) < _JOIN_BYTES:
-            self._write(head + body)
-        else:
-            self._write_all((head, body))
+        self._out.write(head, body)
         self._answered(request, keep=keep)
 
     def begin_answer(self, status: int, head: bytes) -> None:
         """Sends the head of a streamed answer."""
         self._state.counters.responses[status] += 1
-        self._write(head)
+        self._out.write(head)
 
     def send_chunk(self, chunk: bytes, *, chunked: bool) -> None:
         """Sends a piece of a streamed answer."""
         if not chunked:
-            self._write(chunk)
-        elif len(chunk) < _JOIN_BYTES:
-            self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            self._out.write(chunk)
+        elif len(chunk) < _COPY_BYTES:
+            self._out.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         else:
-            self._write_all((b"%x\r\n" % len(chunk), chunk, b"\r\n"))
+            self._out.write(b"%x\r\n" % len(chunk), chunk)
+            self._out.write(b"\r\n")
 
     def end_answer(self, request: HttpRequest, *, last_chunk: bool, keep: bool) -> None:
         """Ends a streamed answer."""
         if last_chunk:
-            self._write(b"0\r\n\r\n")
+            self._out.write(b"0\r\n\r\n")
         self._answered(request, keep=keep)
+
+    @property
+    def write_paused(self) -> bool:
+        """Whether the client reads too slowly."""
+        return self._out.paused
 
     async def writable(self) -> None:
         """Waits until the client has read enough, or is gone."""
-        if self.write_paused and not self._lost:
-            self._writable = self.loop.create_future()
-            await self._writable
+        if self._out.paused and not self._lost:
+            await self._out.room()
 
     def count_aborted_stream(self) -> None:
         """A streamed answer ends in an error."""
@@ -299,7 +299,7 @@ class HttpConnection(asyncio.Protocol):
             self._close(still_sending=not request.complete or self._reader.stopped)
         elif request.complete:
             self._proceed()
-            if self._paused:
+            if self._gate.paused:
                 self.update_reading()
         else:
             body = request.inbound
@@ -307,31 +307,15 @@ class HttpConnection(asyncio.Protocol):
                 body.discard()
             self.update_reading()
 
-    def _write(self, chunk: bytes) -> None:
-        self._sent_bytes += len(chunk)
-        self._transport.write(chunk)
-
-    def _write_all(self, pieces: tuple[Buffer, ...]) -> None:
-        self._sent_bytes += sum(map(len, pieces))
-        self._transport.writelines(pieces)
-
     # Holding the client back.
 
     def update_reading(self) -> None:
         """Pauses or resumes the socket, as the state asks. To be called after every change of the state."""
-        pause = self._must_pause()
-        if pause == self._paused or self._lost or self._transport.is_closing():
-            return
-        self._paused = pause
-        if pause:
-            self._transport.pause_reading()
-            self._watch()
-        else:
-            self._unwatch()
+        if not self._lost and self._gate.set(paused=self._must_pause()) and not self._gate.paused:
+            # The time for which the client was held is not its own.
             self._read_at = self._state.now
             if self._head_since:
                 self._head_since = self._state.now
-            self._transport.resume_reading()
 
     def _must_pause(self) -> bool:
         if self._linger_until:
@@ -343,21 +327,7 @@ class HttpConnection(asyncio.Protocol):
             return True
         # A client that does not read its answers may not ask for more of them. The request being answered is exempt:
         # its body may have to be read before its answer can end.
-        return self.write_paused and (reading is None or reading is not self._current)
-
-    def _watch(self) -> None:
-        self._watched_descriptor = self._transport.get_extra_info("socket").fileno()
-        self._state.hangups.watch(self._watched_descriptor, self)
-
-    def _unwatch(self) -> None:
-        if self._watched_descriptor >= 0:
-            self._state.hangups.unwatch(self._watched_descriptor, self)
-            self._watched_descriptor = -1
-
-    def _release_writer(self) -> None:
-        waiter, self._writable = self._writable, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        return self._out.paused and (reading is None or reading is not self._current)
 
     # The end.
 
@@ -366,7 +336,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._lost = True
         self._reader.stop()
-        self._release_writer()
+        self._out.release()
         requests = [self._current, *self._waiting]
         if self._reading is not None and self._reading not in requests:
             requests.append(self._reading)
@@ -381,7 +351,7 @@ class HttpConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Cuts the connection at once."""
-        self._unwatch()
+        self._gate.forget()
         self._transport.abort()
 
     def close_when_idle(self) -> None:
@@ -394,7 +364,7 @@ class HttpConnection(asyncio.Protocol):
         self._current = None
         self._waiting.clear()
         if not still_sending or self._lost:
-            self._unwatch()
+            self._gate.forget()
             self._transport.close()
             return
         self._linger_until = monotonic() + self.limits.linger_timeout_s
@@ -407,7 +377,7 @@ class HttpConnection(asyncio.Protocol):
         """Whether a request has begun, or an answer is not with the client yet."""
         if self._current is not None or self._reading is not None or self._waiting:
             return True
-        return self._transport.get_write_buffer_size() > 0
+        return self._out.unsent
 
     @property
     def in_flight(self) -> bool:
@@ -423,15 +393,15 @@ class HttpConnection(asyncio.Protocol):
             now: the current monotonic instant in seconds.
         """
         limits = self.limits
-        if not self._is_flushing(now):
+        if not self._out.is_moving(now, limits.write_timeout_s):
             self._state.counters.write_timeouts += 1
             self.abort()
         elif self._linger_until:
-            if self._transport.get_write_buffer_size():
+            if self._out.unsent:
                 self._linger_until = now + limits.linger_timeout_s  # counts from when the answer is out
             elif now > self._linger_until:
                 self.abort()
-        elif self._paused or self._transport.is_closing():
+        elif self._gate.paused or self._transport.is_closing():
             return
         elif self._head_since:
             if now - self._head_since > limits.head_timeout_s:
@@ -442,15 +412,6 @@ class HttpConnection(asyncio.Protocol):
                 self._refuse(refusal.BODY_TIMEOUT)
         elif self._current is None and now - self._idle_since > limits.idle_timeout_s:
             self._transport.close()
-
-    def _is_flushing(self, now: float) -> bool:
-        unread = self._transport.get_write_buffer_size()
-        flushed = self._sent_bytes - unread
-        if not unread or flushed != self._flushed_bytes:
-            self._flushed_bytes = flushed
-            self._flushed_at = now
-            return True
-        return now - self._flushed_at <= self.limits.write_timeout_s
 
 
 def _address_text(address: object) -> str:

@@ -12,14 +12,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trilith.errors import Bug, InvalidInput, PayloadTooLarge, TrilithError
+from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.streaming import send_stream
 from trilith.wire.http1 import InboundBody, Refusal, RequestReader
 from trilith.wire.http_status import error_body, http_status, retry_after
 
 if TYPE_CHECKING:
     from trilith.net.http1.connection import HttpConnection
-
-Buffer = bytes | bytearray | memoryview
 
 _OPEN: Final = 0
 _STREAMING: Final = 1

@@ -1,0 +1,46 @@
+"""Whether one socket is read; while it is not, its hang-up is watched for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from trilith.net.http1.hangup import HangupWatch, Watched
+
+_NOT_WATCHED = -1
+
+
+class ReadGate:
+    """Pauses and resumes one transport.
+
+    Attributes:
+        paused: the socket is not read.
+    """
+
+    __slots__ = ("_descriptor", "_hangups", "_owner", "_transport", "paused")
+
+    def __init__(self, transport: asyncio.Transport, hangups: HangupWatch, owner: Watched) -> None:
+        self._transport = transport
+        self._hangups = hangups
+        self._owner = owner
+        self._descriptor = _NOT_WATCHED
+        self.paused = False
+
+    def set(self, *, paused: bool) -> bool:
+        """Makes it so. Returns whether anything changed; a closing transport does not."""
+        if paused == self.paused or self._transport.is_closing():
+            return False
+        self.paused = paused
+        if paused:
+            self._transport.pause_reading()
+            self._descriptor = self._transport.get_extra_info("socket").fileno()
+            self._hangups.watch(self._descriptor, self._owner)
+        else:
+            self.forget()
+            self._transport.resume_reading()
+        return True
+
+    def forget(self) -> None:
+        """Watches no longer. To be called before the socket closes: its number may get another owner."""
+        if self._descriptor != _NOT_WATCHED:
+            self._hangups.unwatch(self._descriptor, self._owner)
+            self._descriptor = _NOT_WATCHED
