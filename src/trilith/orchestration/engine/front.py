@@ -19,7 +19,7 @@ from trilith.net.http1 import HttpRequest
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.deployments import MethodRoute
 from trilith.orchestration.engine.router import Router
-from trilith.orchestration.engine.sinks import HttpSink, respond_error
+from trilith.orchestration.engine.sinks import AwaitedHttpSink, HttpSink, respond_error
 from trilith.wire.calls import CallMeta, pack_meta
 
 _TIMEOUT_HEADER: Final = b"trilith-timeout-ms"
@@ -76,42 +76,29 @@ class HttpFront:
         if self.draining:
             self._refuse(request, Draining("the server is stopping; send the request to another one"))
             return None
-        if request.complete:
-            self._submit(request, route, request.body_nowait())
-            return None
-        return self._read_and_submit(request, route)
-
-    async def _read_and_submit(self, request: HttpRequest, route: MethodRoute) -> None:
-        self._submit(request, route, await request.body())
-
-    def _submit(self, request: HttpRequest, route: MethodRoute, body: bytes) -> None:
         try:
             timeout_s = _timeout_s(request, route.timeout_s)
         except CallerError as error:
             self._refuse(request, error)
-            return
-        content_type = request.header(b"content-type")
-        trace = request.header(_TRACE_HEADER) == b"1"
-        meta = CallMeta(
-            service=route.service,
-            method=route.method,
-            content_type=content_type.decode("latin-1") if content_type is not None else "",
-            request_id=request.request_id,
-            headers=_forwarded(request),
-            trace=trace,
-            query=request.query,
-        )
-        received_at = request.received_at
-        call = PendingCall(
-            route,
-            pack_meta(meta),
-            (body,),
-            received_at=received_at,
-            deadline=time.monotonic() + timeout_s,
-            sink=HttpSink(request),
-            trace=trace,
-        )
+            return None
+        if not request.complete:
+            return self._read_and_submit(request, route, timeout_s)
+        call = _pending(request, route, timeout_s, request.body_nowait(), HttpSink(request))
         request.on_disconnect = lambda: self._router.cancel(call)
+        self._submit(call)
+        return None
+
+    async def _read_and_submit(self, request: HttpRequest, route: MethodRoute, timeout_s: float) -> None:
+        """The way of large bodies: read as they come, in a task that ends when the answer is written."""
+        sink = AwaitedHttpSink(request)
+        call = _pending(request, route, timeout_s, await request.body(), sink)
+        self._submit(call)
+        try:
+            await sink.answered.wait()
+        finally:
+            self._router.cancel(call)  # does nothing when it is settled
+
+    def _submit(self, call: PendingCall) -> None:
         try:
             self._router.submit(call)
         except TrilithError as error:
@@ -120,6 +107,29 @@ class HttpFront:
     def _refuse(self, request: HttpRequest, error: TrilithError) -> None:
         self.refused += 1
         respond_error(request, error)
+
+
+def _pending(request: HttpRequest, route: MethodRoute, timeout_s: float, body: bytes, sink: HttpSink) -> PendingCall:
+    content_type = request.header(b"content-type")
+    trace = request.header(_TRACE_HEADER) == b"1"
+    meta = CallMeta(
+        service=route.service,
+        method=route.method,
+        content_type=content_type.decode("latin-1") if content_type is not None else "",
+        request_id=request.request_id,
+        headers=_forwarded(request),
+        trace=trace,
+        query=request.query,
+    )
+    return PendingCall(
+        route,
+        pack_meta(meta),
+        (body,),
+        received_at=request.received_at,
+        deadline=time.monotonic() + timeout_s,
+        sink=sink,
+        trace=trace,
+    )
 
 
 def _timeout_s(request: HttpRequest, default_s: float) -> float:

@@ -11,14 +11,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from trilith.core.context import Context
 from trilith.core.request import InferRequest
 from trilith.core.timeline import Timeline
 from trilith.errors import NoReadyReplica
 from trilith.net.transport import Buffer, Peer, Reply
-from trilith.orchestration.engine.model_calls import INFER, SIGNATURE
+from trilith.orchestration.engine.model_calls import INFER, SIGNATURE, unpack_signature
 from trilith.service import (
     InProcessResolver,
     ModelCaller,
@@ -137,7 +135,7 @@ class RemoteModel:
         made_for = current_call()
         meta = CallMeta("", SIGNATURE, self._reference, made_for.request_id)
         _, buffers = await self._link.send(meta, [], made_for)
-        return msgspec.msgpack.decode(buffers[0], type=ModelSignature)
+        return unpack_signature(buffers[0])
 
     async def infer(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by name: views of received memory, this caller's alone."""

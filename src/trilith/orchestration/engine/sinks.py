@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import orjson
@@ -43,6 +44,26 @@ def respond_error(request: HttpRequest, error: TrilithError) -> None:
     again = retry_after(error)
     headers = [(b"retry-after", again)] if again is not None else []
     request.respond(http_status(error), error_body(error, request.request_id), headers=headers)
+
+
+class AwaitedHttpSink(HttpSink):
+    """Answers an HTTP request for which a task waits: `answered` is set when it is done."""
+
+    __slots__ = ("answered",)
+
+    def __init__(self, request: HttpRequest) -> None:
+        super().__init__(request)
+        self.answered = asyncio.Event()
+
+    def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
+        """Writes the result, and lets the task go."""
+        super().answer(call, meta, buffers)
+        self.answered.set()
+
+    def fail(self, call: PendingCall, error: TrilithError) -> None:
+        """Writes the error, and lets the task go."""
+        super().fail(call, error)
+        self.answered.set()
 
 
 class PeerSink:
