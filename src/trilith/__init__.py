@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from trilith.core.context import Context as Context
     from trilith.runtime import Runtime as Runtime
+    from trilith.service.client import AsyncClient as AsyncClient
+    from trilith.service.client import Client as Client
+    from trilith.service.client import client as client
     from trilith.service.declare import api as api
     from trilith.service.declare import service as service
     from trilith.service.depends import depends as depends
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES: Final = {
+    "AsyncClient": "trilith.service.client",
+    "Client": "trilith.service.client",
+    "client": "trilith.service.client",
     "Batch": "trilith.service.options",
     "Context": "trilith.core.context",
     "Runtime": "trilith.runtime",
@@ -31,6 +37,9 @@ _HOMES: Final = {
 }
 
 __all__ = [
+    "AsyncClient",
+    "Client",
+    "client",
     "Batch",
     "Context",
     "Runtime",

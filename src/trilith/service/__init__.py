@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trilith.service.bridge import await_or_block
 from trilith.service.call import OnDone, Outcome, ServiceCall
@@ -36,12 +36,15 @@ from trilith.service.host import HostStatistics, ServiceHost
 from trilith.service.local import InProcessResolver
 from trilith.service.openapi import openapi_document
 from trilith.service.options import Batch
-from trilith.service.ports import ModelCaller, ModelSignature, Placement, Resolver, ServiceCaller
+from trilith.service.ports import ModelCaller, Placement, Resolver, ServiceCaller
 from trilith.service.proxy import ModelProxy, ServiceProxy
 from trilith.service.remote import RemoteServiceCaller, Send
 from trilith.service.spec import MethodSpec, ServiceSpec, spec_of
 from trilith.service.target import load_target
 from trilith.service.tracing import context, tracing
+
+if TYPE_CHECKING:
+    from trilith.service.model_signature import ModelSignature
 
 __all__ = [
     "AppDescription",
@@ -85,6 +88,14 @@ __all__ = [
     "tracing",
     "unpack",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ModelSignature":  # loads numpy
+        from trilith.service.model_signature import ModelSignature
+
+        return ModelSignature
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class _Package(types.ModuleType):

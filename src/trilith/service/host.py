@@ -1,6 +1,6 @@
 """Runs the methods of one service in a worker process. It knows no socket: a call comes as bytes and leaves as bytes.
 
-    host = ServiceHost(service, resolver, debug=False)      service: the decorated class or function
+    host = ServiceHost(service, resolver, debug=False)      service: the decorated class or function, or its spec
     await host.start()                                      builds the instance, prepares codecs and models
     host.handle(ServiceCall(meta, buffers, context, on_done))
     host.handle_batch([ServiceCall, ...])                   calls of ONE batched method, executed together
@@ -10,7 +10,7 @@
     on_done(outcome: ResultMeta | TrilithError, buffers)    called once, on the loop
 
 Rule 1: `handle` returns at once and never raises for what a caller or a method did: every call is answered, once.
-Rule 2: a synchronous method runs in a thread. Its slot is held until the thread ends, even if the call was given up.
+Rule 2: a synchronous method runs in a thread. Its slot is held until the thread ends, given up or not.
 Rule 3: an item that cannot be decoded fails alone; its batch runs without it.
 Rule 4: what a method raised is logged with its traceback (`failure.py`).
 
@@ -41,7 +41,7 @@ from trilith.service.failure import explain
 from trilith.service.local import bound_method, build
 from trilith.service.ports import Resolver
 from trilith.service.proxy import ModelProxy
-from trilith.service.spec import spec_of
+from trilith.service.spec import ServiceSpec, spec_of
 from trilith.service.tracing import enter
 
 __all__ = ["HostStatistics", "OnDone", "Outcome", "ServiceCall", "ServiceHost"]
@@ -70,7 +70,7 @@ class ServiceHost:
     """Hosts one instance of one service. All its methods are called on the loop that started it."""
 
     def __init__(self, service: object, resolver: Resolver, *, debug: bool = False) -> None:
-        self.spec = spec_of(service)
+        self.spec = service if isinstance(service, ServiceSpec) else spec_of(service)
         self.instance: Any = None
         self._resolver = resolver
         self._debug = debug

@@ -52,7 +52,7 @@ class InProcessResolver:
         source_folder: str | Path = ".",
         home: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """Takes folders of models, the folder of the user's program, and the loop that calls must run on (None: any)."""
+        """Takes folders of models, the folder of the user's program, and the loop for calls (None: any)."""
         self._model_roots = tuple(Path(root) for root in model_roots)
         self._source_folder = Path(source_folder)
         self._home = home

@@ -16,7 +16,7 @@ from trilith.core.request import InferRequest
 from trilith.runtime import ModelHandle, Runtime
 from trilith.runtime.references import default_roots, find_model
 from trilith.service.bridge import background
-from trilith.service.ports import ModelSignature
+from trilith.service.model_signature import ModelSignature
 
 if TYPE_CHECKING:
     from trilith.core.tensor import Array

@@ -7,22 +7,14 @@ same to the user's code.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from trilith.core.tensor import Array, TensorSpec
+    from trilith.core.tensor import Array
+    from trilith.service.model_signature import ModelSignature
     from trilith.service.spec import ServiceSpec
 
 Placement = Literal["node", "replica"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSignature:
-    """What a model takes and gives, in the model's own order."""
-
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
 
 
 class ServiceCaller(Protocol):

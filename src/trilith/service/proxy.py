@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from trilith.errors import InvalidInput
 from trilith.service.bridge import await_or_block, background, running_loop
-from trilith.service.ports import DirectCaller, ModelCaller, ModelSignature, ServiceCaller
+from trilith.service.ports import DirectCaller, ModelCaller, ServiceCaller
 
 if TYPE_CHECKING:
     from trilith.core.tensor import Array, TensorSpec
+    from trilith.service.model_signature import ModelSignature
     from trilith.service.spec import MethodSpec, ServiceSpec
 
 
@@ -113,8 +114,7 @@ class ModelProxy:
             home = background.loop() if self._home is None else self._home
             if running_loop() is home:
                 raise RuntimeError(f"model {self.reference} is not ready: `await self.model.prepare()` first")
-            asyncio.run_coroutine_threadsafe(self.prepare(), home).result()
-        assert self._signature is not None
+            return asyncio.run_coroutine_threadsafe(self.prepare(), home).result()
         return self._signature
 
     @property

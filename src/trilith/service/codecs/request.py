@@ -229,16 +229,16 @@ class RequestDecoder:
         where = f"{self._where}: {parameter.name}"
         if adapter is None:
             adapter = self._adapters[parameter.name] = types.adapter_of(parameter.value.annotation, where)
-        texts = [_text(part, where) for part in parts]
-        if len(texts) == 1:
-            # A form has text alone: `5` may be meant as the number or as the text, and the annotation knows.
-            for candidate in (texts[0], b"" + msgspec.json.encode(texts[0].decode())):
-                try:
-                    return types.read_json(adapter, candidate, where)
-                except InvalidInput as error:
-                    problem = error
-            raise problem
-        return types.read_json(adapter, b"[" + b",".join(texts) + b"]", where)
+        if len(parts) > 1:
+            return types.read_json(adapter, b"[" + b",".join(_as_json(part, where) for part in parts) + b"]", where)
+        [part] = parts
+        if media.is_json(media.media_type(part.content_type)):
+            return types.read_json(adapter, part.body, where)
+        # A plain field has text alone: `5` may be meant as the text or as the number, and the annotation knows.
+        try:
+            return types.read_json(adapter, msgspec.json.encode(_text(part, where)), where)
+        except InvalidInput:
+            return types.read_json(adapter, part.body, where)
 
     def _restore(self, parameter: ParameterType) -> Restore:
         found = self._restorers.get(parameter.name)
@@ -288,11 +288,19 @@ def _reads_raw(parameter: ParameterType, kind: str) -> bool:
     return True
 
 
-def _text(part: Part, where: str) -> bytes:
+def _text(part: Part, where: str) -> str:
     try:
-        part.body.decode()
+        return part.body.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{where}: a field of a form is UTF-8 text: {error}") from error
+
+
+def _as_json(part: Part, where: str) -> bytes:
+    """One of several fields of the same name: JSON when it reads as such, else its text."""
+    try:
+        msgspec.json.decode(part.body)
+    except msgspec.DecodeError:
+        return msgspec.json.encode(_text(part, where))
     return part.body
 
 

@@ -1,0 +1,175 @@
+"""Arguments to a request's body, and an answer's body to a value. No HTTP library is known here."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import mimetypes
+import pathlib
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from trilith.errors import InvalidInput, TrilithError, error_from_code
+from trilith.service.client.operations import Operation, Parameter
+from trilith.service.codecs import media
+
+FileField = tuple[str, tuple[str | None, bytes, str]]
+"""A field's name, and its file name, bytes and content type."""
+
+_BY_STATUS: Final = {
+    400: "invalid_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "payload_too_large",
+    415: "unsupported_media_type",
+    429: "queue_full",
+    502: "replica_lost",
+    503: "unavailable",
+    504: "deadline_exceeded",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """What to send: either `content` with its type, or `fields` of a form."""
+
+    accept: str
+    content: bytes = b""
+    content_type: str = ""
+    fields: tuple[FileField, ...] = ()
+
+
+def encode_arguments(operation: Operation, arguments: dict[str, Any]) -> Body:
+    """The body of a call.
+
+    Args:
+        operation: the method.
+        arguments: those that the caller gave, by name.
+
+    Raises:
+        InvalidInput: an argument is of a type that cannot be sent.
+    """
+    accept = _accept(operation)
+    parameters = {parameter.name: parameter for parameter in operation.parameters}
+    binary = {name for name, value in arguments.items() if value is not None and _is_binary(parameters[name], value)}
+    try:
+        if len(arguments) == 1 and len(binary) == 1:
+            [(name, value)] = arguments.items()
+            if name in (operation.raw, operation.npy) and parameters[name].kind != "file":
+                _, content, content_type = _as_file(parameters[name], value)
+                return Body(accept=accept, content=content, content_type=content_type)
+        if binary:
+            fields = [field for name, value in arguments.items() for field in _fields(parameters[name], value)]
+            return Body(accept=accept, fields=tuple(fields))
+        value = next(iter(arguments.values())) if operation.root and arguments else arguments
+        return Body(accept=accept, content=_json(value), content_type=media.JSON)
+    except (TypeError, ValueError, OSError) as error:
+        raise InvalidInput(f"{operation.method}: an argument cannot be sent: {error}") from error
+
+
+def _accept(operation: Operation) -> str:
+    if media.NPY in operation.offers and not operation.result.many:
+        return f"{media.NPY}, {media.JSON};q=0.5"
+    return f"{operation.offers[0]}, */*;q=0.5" if operation.offers else "*/*"
+
+
+def _is_binary(parameter: Parameter, value: Any) -> bool:
+    if parameter.kind == "array":
+        numpy = sys.modules.get("numpy")
+        items = value if parameter.many and isinstance(value, list) else [value]
+        return numpy is not None and all(isinstance(item, numpy.ndarray) for item in items)
+    return parameter.kind != "json"
+
+
+def _fields(parameter: Parameter, value: Any) -> list[FileField]:
+    if value is None:
+        if parameter.default is None:
+            return []
+        raise TypeError(f"{parameter.name}: a form cannot say None; leave the argument out")
+    if parameter.kind == "json" or not _is_binary(parameter, value):
+        return [(parameter.name, (None, _json(value), media.JSON))]
+    values = value if parameter.many else [value]
+    return [(parameter.name, _as_file(parameter, item)) for item in values]
+
+
+def _as_file(parameter: Parameter, value: Any) -> tuple[str | None, bytes, str]:
+    if isinstance(value, pathlib.PurePath):
+        path = pathlib.Path(value)
+        return path.name, path.read_bytes(), mimetypes.guess_type(path.name)[0] or media.BINARY
+    if isinstance(value, bytes | bytearray | memoryview):
+        return parameter.name, bytes(value), "image/*" if parameter.kind == "image" else media.BINARY
+    if parameter.kind == "array":
+        from trilith.service.codecs import arrays
+
+        return f"{parameter.name}.npy", arrays.to_npy(value), media.NPY
+    if parameter.kind == "image" and "PIL.Image" in sys.modules:
+        from trilith.service.codecs import images
+
+        if images.is_image(value):
+            return f"{parameter.name}.png", images.encode_image(value), "image/png"
+    raise TypeError(f"{parameter.name}: {type(value).__name__} is no {parameter.kind}; give bytes or a pathlib.Path")
+
+
+def _json(value: Any) -> bytes:
+    return msgspec.json.encode(value, enc_hook=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """JSON types of what msgspec does not know."""
+    if callable(dump := getattr(value, "model_dump", None)):
+        return dump(mode="json", by_alias=True)
+    numpy, image = sys.modules.get("numpy"), sys.modules.get("PIL.Image")
+    if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
+        return value.tolist()
+    if image is not None and isinstance(value, image.Image):
+        from trilith.service.codecs import images
+
+        return base64.b64encode(images.encode_image(value)).decode()
+    raise TypeError(f"{type(value).__name__} is no JSON type")
+
+
+def decode_answer(operation: Operation, content_type: str, body: bytes) -> Any:
+    """The result of a call."""
+    kind, result = media.media_type(content_type), operation.result
+    if kind == media.NPY:
+        from trilith.service.codecs import arrays
+
+        return arrays.from_npy(body)
+    if media.is_json(kind):
+        value = msgspec.json.decode(body)
+        if value is None or result.kind == "json":
+            return value
+        return [_special(item, operation) for item in value] if result.many else _special(value, operation)
+    if kind.startswith("image/") and result.kind == "image":
+        from trilith.service.codecs import images
+
+        return images.decode_image(body)
+    return body
+
+
+def _special(value: Any, operation: Operation) -> Any:
+    if operation.result.kind == "array":
+        from trilith.service.codecs import arrays
+
+        return arrays.from_nested(value, operation.result.dtype)
+    raw = base64.b64decode(value)
+    if operation.result.kind == "image":
+        from trilith.service.codecs import images
+
+        return images.decode_image(raw)
+    return raw
+
+
+def decode_error(status: int, body: bytes, retry_after: str | None) -> TrilithError:
+    """The error that an answer of a status of 400 or above tells."""
+    retry_after_s = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+    try:
+        told = msgspec.json.decode(body)["error"]
+        return error_from_code(str(told["code"]), str(told["message"]), retry_after_s=retry_after_s)
+    except (msgspec.DecodeError, KeyError, TypeError):
+        # Not one of ours: a proxy's page, say.
+        text = body[:200].decode("utf-8", "replace")
+        code = _BY_STATUS.get(status, "error")
+        return error_from_code(code, f"the server answered {status}: {text}", retry_after_s=retry_after_s)
