@@ -22,6 +22,7 @@ from benchmarks.peers.driver import Figures, measure
 from benchmarks.peers.environment import DEFAULT_FOLDER, ensure, versions
 from benchmarks.peers.registry import PEERS, Peer
 from benchmarks.peers.server import PeerFailed, running
+from benchmarks.peers.workloads import WORKLOADS
 from rich.console import Console
 from rich.table import Table
 
@@ -31,6 +32,7 @@ from trilith.measure import read_conditions
 def main() -> int:
     options = _options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended then too
+    workload = WORKLOADS[options.workload]()
     chosen = [PEERS[name] for name in options.peers]
     bins = {peer.name: ensure(peer.environment, options.folder) for peer in chosen}
     wrk = None if options.generator == "own" else shutil.which("wrk")
@@ -44,9 +46,15 @@ def main() -> int:
     for turn in range(1, options.rounds + 1):
         for peer in chosen:
             try:
-                with running(peer, bins[peer.name]) as (pid, port):
+                with running(peer, bins[peer.name], workload) as (pid, port):
                     figures = measure(
-                        peer, pid, port, concurrency=options.concurrency, duration_s=options.duration, wrk=wrk
+                        peer,
+                        workload,
+                        pid,
+                        port,
+                        concurrency=options.concurrency,
+                        duration_s=options.duration,
+                        wrk=wrk,
                     )
             except PeerFailed as error:
                 failures[peer.name] = str(error)
@@ -60,8 +68,9 @@ def main() -> int:
                 file=sys.stderr,
                 flush=True,
             )
-    medians = {name: _median(rounds) for name, rounds in measured.items() if rounds}
-    Console(highlight=False, width=110).print(_table(options, medians, {name: len(rounds) for name, rounds in measured.items()}))
+    medians = {name: _median(all_figures) for name, all_figures in measured.items() if all_figures}
+    rounds = {name: len(figures) for name, figures in measured.items()}
+    Console(highlight=False, width=110).print(_table(options, medians, rounds))
     for key, value in conditions.items():
         print(f"{key}: {value}")
     if options.json is not None:
@@ -75,14 +84,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--peers", type=_peers, default=_peers("trilith,mosec,fastapi,granian"), help=f"of {', '.join(PEERS)}"
     )
-    parser.add_argument("--workload", choices=["echo"], default="echo")
+    parser.add_argument("--workload", choices=list(WORKLOADS), default="echo")
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--duration", type=float, default=5.0, help="seconds measured (wrk: whole seconds)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER, help="where the environments are kept")
     parser.add_argument("--generator", choices=["auto", "own"], default="auto", help="auto: wrk if it is installed")
     parser.add_argument("--json", type=Path, help="write everything that was measured to this file")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.workload != "echo" and "grpc-aio" in options.peers:
+        parser.error("grpc-aio has only the echo")
+    return options
 
 
 def _peers(text: str) -> list[str]:

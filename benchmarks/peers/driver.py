@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import uvloop
 from benchmarks.grpc_load import GrpcLoad, identity_request
-from benchmarks.peers.registry import ECHO_VALUES, Peer
+from benchmarks.peers.registry import Peer
+from benchmarks.peers.workloads import Workload
 
 from trilith.measure import BenchPlan, Body, Target, cpu_seconds, run_bench
 
@@ -28,15 +29,18 @@ class Figures:
     failed: int
 
 
-def measure(peer: Peer, pid: int, port: int, *, concurrency: int, duration_s: float, wrk: str | None) -> Figures:
+def measure(
+    peer: Peer, workload: Workload, pid: int, port: int, *, concurrency: int, duration_s: float, wrk: str | None
+) -> Figures:
     """Warms the peer up for a second, then measures it."""
     if peer.protocol == "grpc":
         return _with_grpc(pid, port, concurrency, duration_s)
+    url = f"http://127.0.0.1:{port}{peer.path or workload.path}"
     if wrk is None:
-        return _with_own(peer, pid, port, concurrency, duration_s)
-    _run_wrk(wrk, peer, port, concurrency, 1.0)
+        return _with_own(url, workload, pid, concurrency, duration_s)
+    _run_wrk(wrk, url, workload, concurrency, 1.0)
     before_s = cpu_seconds(pid)
-    figures, requests = parse_wrk(_run_wrk(wrk, peer, port, concurrency, duration_s))
+    figures, requests = parse_wrk(_run_wrk(wrk, url, workload, concurrency, duration_s))
     used_s = cpu_seconds(pid) - before_s
     return Figures(**figures, server_cpu_per_request_s=used_s / max(1, requests))
 
@@ -73,25 +77,24 @@ def parse_wrk(text: str) -> tuple[dict[str, float | int], int]:
     )
 
 
-def _run_wrk(wrk: str, peer: Peer, port: int, concurrency: int, duration_s: float) -> str:
-    script = (
-        'wrk.method = "POST"\n'
-        f"wrk.body = {json.dumps(json.dumps({'x': ECHO_VALUES}))}\n"
-        'wrk.headers["Content-Type"] = "application/json"\n'
-    )
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
-        file.write(script)
-        file.flush()
-        command = [wrk, "-t1", f"-c{concurrency}", f"-d{max(1, round(duration_s))}s", "--latency", "-s", file.name]
-        url = f"http://127.0.0.1:{port}{peer.path}"
+def _run_wrk(wrk: str, url: str, workload: Workload, concurrency: int, duration_s: float) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        body, script = Path(folder) / "body", Path(folder) / "post.lua"
+        body.write_bytes(workload.body)
+        script.write_text(
+            'wrk.method = "POST"\n'
+            f'wrk.body = io.open("{body}", "rb"):read("*all")\n'
+            f'wrk.headers["Content-Type"] = "{workload.content_type}"\n'
+        )
+        command = [wrk, "-t1", f"-c{concurrency}", f"-d{max(1, round(duration_s))}s", "--latency", "-s", str(script)]
         return subprocess.run([*command, url], check=True, capture_output=True, text=True).stdout
 
 
-def _with_own(peer: Peer, pid: int, port: int, concurrency: int, duration_s: float) -> Figures:
+def _with_own(url: str, workload: Workload, pid: int, concurrency: int, duration_s: float) -> Figures:
     plan = BenchPlan(
-        target=Target.parse(f"http://127.0.0.1:{port}{peer.path}"),
+        target=Target.parse(url),
         method="POST",
-        bodies=(Body(content=json.dumps({"x": ECHO_VALUES}).encode(), content_type="application/json"),),
+        bodies=(Body(content=workload.body, content_type=workload.content_type),),
         concurrency=(concurrency,),
         duration_s=duration_s,
         warmup_s=1.0,

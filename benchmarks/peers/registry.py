@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.peers.workloads import OCR_MODELS, Workload
+
 SERVERS = Path(__file__).parent / "servers"
 APPS = Path(__file__).parent.parent / "apps"
-ECHO_VALUES = [1.0, 2.0, 3.0, 4.0]
+_TRILITH_SERVICES = {"echo": "echo", "ocr-rec": "Recognizer"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +20,8 @@ class Peer:
     Attributes:
         name: how it is chosen and reported.
         environment: the name of its virtual environment and requirements file; "" runs in the harness's own.
-        command: from (bin folder, port) to the command line.
-        path: of the echo endpoint.
+        command: from (bin folder, port, workload) to the command line.
+        path: of the endpoint, where the peer does not let it be chosen.
         protocol: "http" or "grpc".
         variables: environment variables, all of them documented by the project itself.
         ready_s: seconds that it may take to start.
@@ -28,131 +30,103 @@ class Peer:
 
     name: str
     environment: str
-    command: Callable[[Path, int], list[str]]
-    path: str = "/echo"
+    command: Callable[[Path, int, Workload], list[str]]
+    path: str | None = None
     protocol: str = "http"
     variables: dict[str, str] = field(default_factory=dict)
     ready_s: float = 60.0
     settings: str = ""
 
 
-_RAY_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
+def _trilith(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+    target = f"{APPS / workload.module}.py:{_TRILITH_SERVICES[workload.name]}"
+    ports = ["--http-port", str(port), "--grpc-port", "0", "--metrics-port", "0"]
+    return [str(bin_folder / "trilith"), "serve", target, *ports, "--models", str(OCR_MODELS)]
 
-PEERS: dict[str, Peer] = {
-    peer.name: peer
-    for peer in (
-        Peer(
-            name="trilith",
-            environment="",
-            command=lambda bin, port: [
-                str(bin / "trilith"),
-                "serve",
-                f"{APPS / 'echo.py'}:echo",
-                "--http-port",
-                str(port),
-                "--grpc-port",
-                "0",
-                "--metrics-port",
-                "0",
-            ],
-            settings="defaults: gateway and one worker process",
-        ),
-        Peer(
-            name="mosec",
-            environment="mosec",
-            command=lambda bin, port: [
-                str(bin / "python"),
-                str(SERVERS / "mosec_echo.py"),
-                "--address",
-                "127.0.0.1",
-                "--port",
-                str(port),
-                "--log-level",
-                "warning",
-            ],
-            path="/inference",
-            settings="one worker, no batching, default JSON",
-        ),
-        Peer(
-            name="fastapi",
-            environment="fastapi",
-            command=lambda bin, port: [
-                str(bin / "uvicorn"),
-                "--app-dir",
-                str(SERVERS),
-                "fastapi_echo:app",
-                "--port",
-                str(port),
-                "--loop",
-                "uvloop",
-                "--http",
-                "httptools",
-                "--no-access-log",
-                "--log-level",
-                "warning",
-            ],
-            settings="uvicorn, httptools, uvloop, one process",
-        ),
-        Peer(
-            name="granian",
-            environment="granian",
-            command=lambda bin, port: [
-                str(bin / "granian"),
-                "--working-dir",
-                str(SERVERS),
-                "granian_echo:app",
-                "--interface",
-                "rsgi",
-                "--loop",
-                "uvloop",
-                "--no-ws",
-                "--port",
-                str(port),
-                "--log-level",
-                "warning",
-            ],
-            settings="bare RSGI handler with orjson, one worker: no framework at all",
-        ),
-        Peer(
-            name="bentoml",
-            environment="bentoml",
-            command=lambda bin, port: [
-                str(bin / "bentoml"),
-                "serve",
-                "bentoml_echo:Echo",
-                "--working-dir",
-                str(SERVERS),
-                "--host",
-                "127.0.0.1",
-                "--port",
-                str(port),
-            ],
-            variables={"BENTOML_DO_NOT_TRACK": "True"},
-            ready_s=120.0,
-            settings="defaults: one worker",
-        ),
-        Peer(
-            name="ray",
-            environment="ray",
-            command=lambda bin, port: [str(bin / "python"), str(SERVERS / "ray_echo.py"), str(port)],
-            variables=_RAY_QUIET,
-            ready_s=180.0,
-            settings="defaults, one replica, max_ongoing_requests=1000",
-        ),
-        Peer(
-            name="ray-fast",
-            environment="ray",
-            command=lambda bin, port: [str(bin / "python"), str(SERVERS / "ray_echo.py"), str(port)],
-            variables={**_RAY_QUIET, "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1", "RAY_SERVE_ENABLE_HA_PROXY": "1"},
-            ready_s=180.0,
-            settings="throughput-optimised with HAProxy (direct ingress), one replica, max_ongoing_requests=1000",
-        ),
-        Peer(
-            name="grpc-aio",
-            environment="grpc-aio",
-            command=lambda bin, port: [str(bin / "python"), str(SERVERS / "grpc_aio_identity.py"), str(port)],
-            protocol="grpc",
-            settings="ModelInfer identity, FP32[4], uvloop",
-        ),
-    )
-}
+
+def _mosec(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+    script = str(SERVERS / f"mosec_{workload.module}.py")
+    return [str(bin_folder / "python"), script, "--address", "127.0.0.1", "--port", str(port), "--log-level", "warning"]
+
+
+def _fastapi(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+    return [
+        *(str(bin_folder / "uvicorn"), f"fastapi_{workload.module}:app", "--app-dir", str(SERVERS)),
+        *("--port", str(port), "--loop", "uvloop", "--http", "httptools"),
+        *("--no-access-log", "--log-level", "warning"),
+    ]
+
+
+def _granian(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+    return [
+        *(str(bin_folder / "granian"), f"granian_{workload.module}:app", "--working-dir", str(SERVERS)),
+        *("--interface", "rsgi", "--loop", "uvloop", "--no-ws", "--port", str(port), "--log-level", "warning"),
+    ]
+
+
+def _bentoml(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+    return [
+        *(str(bin_folder / "bentoml"), "serve", f"bentoml_{workload.module}", "--working-dir", str(SERVERS)),
+        *("--host", "127.0.0.1", "--port", str(port)),
+    ]
+
+
+def _ray(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+    return [str(bin_folder / "python"), str(SERVERS / f"ray_{workload.module}.py"), str(port)]
+
+
+def _grpc_aio(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+    return [str(bin_folder / "python"), str(SERVERS / "grpc_aio_identity.py"), str(port)]
+
+
+_RAY_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
+_RAY_FAST = {"RAY_SERVE_THROUGHPUT_OPTIMIZED": "1", "RAY_SERVE_ENABLE_HA_PROXY": "1"}
+_ALL = (
+    Peer(name="trilith", environment="", command=_trilith, settings="defaults: a gateway and one worker process"),
+    Peer(
+        name="mosec",
+        environment="mosec",
+        command=_mosec,
+        path="/inference",
+        settings="no batching, default JSON; one worker (ocr-rec: two)",
+    ),
+    Peer(name="fastapi", environment="fastapi", command=_fastapi, settings="uvicorn, httptools, uvloop, one process"),
+    Peer(
+        name="granian",
+        environment="granian",
+        command=_granian,
+        settings="bare RSGI handler with orjson, one worker: no framework at all",
+    ),
+    Peer(
+        name="bentoml",
+        environment="bentoml",
+        command=_bentoml,
+        variables={"BENTOML_DO_NOT_TRACK": "True"},
+        ready_s=120.0,
+        settings="defaults: one worker (ocr-rec: two threads)",
+    ),
+    Peer(
+        name="ray",
+        environment="ray",
+        command=_ray,
+        variables=_RAY_QUIET,
+        ready_s=180.0,
+        settings="defaults, max_ongoing_requests=1000, one replica (ocr-rec: two)",
+    ),
+    Peer(
+        name="ray-fast",
+        environment="ray",
+        command=_ray,
+        variables=_RAY_QUIET | _RAY_FAST,
+        ready_s=180.0,
+        settings="throughput-optimised with HAProxy (direct ingress), else as ray",
+    ),
+    Peer(
+        name="grpc-aio",
+        environment="grpc-aio",
+        command=_grpc_aio,
+        protocol="grpc",
+        settings="ModelInfer identity, FP32[4], uvloop; echo only",
+    ),
+)
+PEERS: dict[str, Peer] = {peer.name: peer for peer in _ALL}

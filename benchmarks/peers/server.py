@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import os
 import signal
 import socket
@@ -14,7 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.peers.registry import ECHO_VALUES, Peer
+from benchmarks.peers.registry import Peer
+from benchmarks.peers.workloads import Workload
 
 from trilith.measure import ProcessSample, process_tree
 
@@ -24,18 +24,23 @@ class PeerFailed(Exception):
 
 
 @contextlib.contextmanager
-def running(peer: Peer, bin_folder: Path) -> Iterator[tuple[int, int]]:
+def running(peer: Peer, bin_folder: Path, workload: Workload) -> Iterator[tuple[int, int]]:
     """Starts a peer and gives (its process id, its port) once its answer is right. Ends all that it started.
 
     Raises:
         PeerFailed: it ended, or was not ready in time, or its answer is wrong.
     """
     port = _free_port()
-    variables = {**os.environ, **peer.variables, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+    variables = {
+        **os.environ,
+        **peer.variables,
+        **workload.variables,
+        "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+    }
     variables.pop("PYTHONPATH", None)
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            peer.command(bin_folder, port),
+            peer.command(bin_folder, port, workload),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -44,7 +49,7 @@ def running(peer: Peer, bin_folder: Path) -> Iterator[tuple[int, int]]:
         )
         try:
             try:
-                _wait_ready(peer, process, port)
+                _wait_ready(peer, process, port, workload)
             except PeerFailed as error:
                 output.seek(max(0, output.seek(0, os.SEEK_END) - 3000))
                 raise PeerFailed(f"{error}\n{output.read().decode('utf-8', 'replace')}") from None
@@ -53,7 +58,7 @@ def running(peer: Peer, bin_folder: Path) -> Iterator[tuple[int, int]]:
             _end(process)
 
 
-def _wait_ready(peer: Peer, process: subprocess.Popen[bytes], port: int) -> None:
+def _wait_ready(peer: Peer, process: subprocess.Popen[bytes], port: int, workload: Workload) -> None:
     give_up_at = time.monotonic() + peer.ready_s
     seen = "no answer yet"
     while time.monotonic() < give_up_at:
@@ -63,11 +68,11 @@ def _wait_ready(peer: Peer, process: subprocess.Popen[bytes], port: int) -> None
             if peer.protocol == "grpc":
                 with socket.create_connection(("127.0.0.1", port), timeout=1):
                     return
-            status, content = _ask(port, peer.path)
+            status, content = _ask(port, peer.path or workload.path, workload)
         except (OSError, http.client.HTTPException) as error:
             seen = repr(error)
         else:
-            if status == 200 and json.loads(content) == ECHO_VALUES:
+            if status == 200 and workload.right(content):
                 return
             if status == 200:
                 raise PeerFailed(f"{peer.name} gave a wrong answer: {content!r:.200}")
@@ -76,11 +81,10 @@ def _wait_ready(peer: Peer, process: subprocess.Popen[bytes], port: int) -> None
     raise PeerFailed(f"{peer.name} was not ready after {peer.ready_s:g} s ({seen})")
 
 
-def _ask(port: int, path: str) -> tuple[int, bytes]:
+def _ask(port: int, path: str, workload: Workload) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
-        body = json.dumps({"x": ECHO_VALUES})
-        connection.request("POST", path, body, {"content-type": "application/json"})
+        connection.request("POST", path, workload.body, {"content-type": workload.content_type})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:

@@ -34,7 +34,7 @@ def load_table(report: BenchReport) -> Table:
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=(0, 0),
         caption="load: requests in flight. data: sent and received. client: generator's share of a core.",
         caption_justify="left",
     )
@@ -68,7 +68,7 @@ def breakdown_table(breakdown: Breakdown, concurrency: int) -> Table:
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=(0, 0),
     )
     table.add_column("floor", no_wrap=True)
     table.add_column("span", overflow="fold")

@@ -126,3 +126,13 @@ def test_the_generator_measures_itself(load_against):
     generator = load_against(lambda _: [OK], concurrency=8).generator
     assert 0 < generator.cpu_share < 1.5
     assert generator.wait_share >= 0
+
+
+def test_a_timeline_far_longer_than_64_kb_is_read(load_against):
+    children = [["model m", 1, [["started", 1.0 + index], ["infer", 1.5 + index]], []] for index in range(4000)]
+    timeline = json.dumps(["gateway", 3, [["received", 1.0], ["answered", 9999.0]], children]).encode()
+    answer = OK.replace(b"\r\n\r\n", b"\r\ntrilith-timeline: " + timeline + b"\r\n\r\n")
+    level = LevelResult.of(load_against(lambda _: [answer], sample_timelines=True, concurrency=1), 1)
+    assert len(timeline) > 200_000
+    assert level.breakdown.spans[-2].calls_per_request == 4000
+    assert level.breakdown.unreadable == 0

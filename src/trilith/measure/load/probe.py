@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
+import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import httptools
 import msgspec
 
 from trilith.errors import SetupError
-from trilith.measure.load.target import TIMELINE_HEADER, Body, Target
+from trilith.measure.load.target import TIMELINE_HEADER, Body, Target, prepare
 
 _EXCERPT_CHARACTERS: Final = 300
 
@@ -38,6 +39,33 @@ class ProbeAnswer:
         ]
 
 
+class _AnswerReader:
+    """Collects one answer from the parser."""
+
+    def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
+        self.body: list[bytes] = []
+        self.has_timeline = False
+        self.head_complete = False
+        self.complete = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header."""
+        self.has_timeline = self.has_timeline or name.lower() == TIMELINE_HEADER
+
+    def on_headers_complete(self) -> None:
+        """The end of the head."""
+        self.head_complete = True
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self.body.append(body)
+
+    def on_message_complete(self) -> None:
+        """The end of a message, perhaps of an interim one."""
+        self.complete = self.parser.get_status_code() >= 200
+
+
 def probe(
     target: Target,
     method: str,
@@ -46,28 +74,21 @@ def probe(
     *,
     timeout_s: float = 30.0,
 ) -> ProbeAnswer:
-    """Sends one request and waits for the answer. Blocks.
+    """Sends one request, just as the load will, and waits for the answer. Blocks.
+
+    The standard library's client is not used, because it refuses header lines above 64 kB and a timeline may be longer.
 
     Raises:
         SetupError: no HTTP answer comes; the message says why and what to check.
     """
-    lines = {TIMELINE_HEADER.decode(): "1"}
-    if body is not None and body.content_type:
-        lines["content-type"] = body.content_type
-    lines.update((name.lower(), value) for name, value in headers)
-    connection = (
-        http.client.HTTPSConnection(target.host, target.port, timeout=timeout_s, context=ssl.create_default_context())
-        if target.tls
-        else http.client.HTTPConnection(target.host, target.port, timeout=timeout_s)
-    )
+    request = prepare(target, method, body, headers)
     try:
-        connection.request(method, target.path, body=body.content if body is not None else None, headers=lines)
-        answer = connection.getresponse()
-        return ProbeAnswer(
-            status=answer.status,
-            content=answer.read(),
-            has_timeline=answer.headers.get(TIMELINE_HEADER.decode()) is not None,
-        )
+        with (
+            socket.create_connection((target.host, target.port), timeout_s) as plain,
+            _secured(plain, target) as stream,
+        ):
+            stream.sendall(b"".join(request.sampled))
+            return _read_answer(stream)
     except TimeoutError as error:
         raise SetupError(
             f"{target.url} gave no answer within {timeout_s:g} s; is it busy, or --timeout too short?"
@@ -76,11 +97,29 @@ def probe(
         raise SetupError(
             f"nothing listens at {target.host}:{target.port} (connection refused); start the server, or check the URL"
         ) from error
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, httptools.HttpParserError) as error:
         reason = str(error) or type(error).__name__
         raise SetupError(f"{target.url} gives no HTTP answer: {reason}") from error
-    finally:
-        connection.close()
+
+
+def _secured(plain: socket.socket, target: Target) -> socket.socket:
+    if not target.tls:
+        return plain
+    return ssl.create_default_context().wrap_socket(plain, server_hostname=target.host)
+
+
+def _read_answer(stream: socket.socket) -> ProbeAnswer:
+    reader = _AnswerReader()
+    while not reader.complete:
+        data = stream.recv(1 << 18)
+        if not data:
+            if not reader.head_complete:
+                raise ConnectionResetError("the connection was closed before an answer")
+            break
+        reader.parser.feed_data(data)
+    return ProbeAnswer(
+        status=reader.parser.get_status_code(), content=b"".join(reader.body), has_timeline=reader.has_timeline
+    )
 
 
 def example_body(target: Target, *, timeout_s: float = 5.0) -> Body | None:

@@ -11,6 +11,9 @@ from trilith.measure.histogram import DurationHistogram
 MAX_SAMPLES: Final = 5_000
 """Timelines kept of one level; what is beyond would not change a percentile."""
 
+MAX_SAMPLES_BYTES: Final = 64 << 20
+"""Their size in all: the timeline of a request that made hundreds of calls is long."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimelineSample:
@@ -30,7 +33,8 @@ class Recorder:
         sent_bytes: size of the requests that were answered.
         received_bytes: what was read, heads included.
         connections: connections opened.
-        samples: timelines that were asked for and came.
+        samples: timelines that were asked for and came, within the bounds above.
+        samples_bytes: their size.
     """
 
     latencies: DurationHistogram = field(default_factory=DurationHistogram)
@@ -39,6 +43,7 @@ class Recorder:
     received_bytes: int = 0
     connections: int = 0
     samples: list[TimelineSample] = field(default_factory=list)
+    samples_bytes: int = 0
 
     def answer(self, status: int, latency_s: float) -> None:
         """A whole answer came after `latency_s` seconds."""
@@ -53,5 +58,6 @@ class Recorder:
 
     def sample(self, header: bytes, latency_s: float) -> None:
         """A timeline came with an answer."""
-        if len(self.samples) < MAX_SAMPLES:
+        if len(self.samples) < MAX_SAMPLES and self.samples_bytes + len(header) <= MAX_SAMPLES_BYTES:
+            self.samples_bytes += len(header)
             self.samples.append(TimelineSample(header, latency_s))

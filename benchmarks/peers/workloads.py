@@ -1,0 +1,88 @@
+"""What is asked of every peer: one body, and how a right answer looks."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from trilith.runtime.sources import resolve
+
+OCR_MODELS = Path(__file__).parents[2] / "examples" / "ocr" / "models"
+ECHO_VALUES = [1.0, 2.0, 3.0, 4.0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One kind of request.
+
+    Attributes:
+        name: how it is chosen; part of the names of the servers' files, with _ for -.
+        path: of the endpoint, where the peer lets it be chosen.
+        body: what is sent.
+        content_type: of the body.
+        right: whether the content of an answer is right.
+        variables: environment variables for the servers.
+    """
+
+    name: str
+    path: str
+    body: bytes
+    content_type: str
+    right: Callable[[bytes], bool]
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def module(self) -> str:
+        """The name as it is written in a module's name."""
+        return self.name.replace("-", "_")
+
+
+def echo() -> Workload:
+    """Four floats in JSON, there and back: the cost of the floor itself."""
+    return Workload(
+        name="echo",
+        path="/echo",
+        body=json.dumps({"x": ECHO_VALUES}).encode(),
+        content_type="application/json",
+        right=lambda content: json.loads(content) == ECHO_VALUES,
+    )
+
+
+def ocr_rec() -> Workload:
+    """One crop, 192 pixels wide, through the PP-OCRv6 recognition model; the same file and options for every peer."""
+    configuration = yaml.safe_load((OCR_MODELS / "ocr-rec" / "model.yaml").read_text("utf-8"))
+    model = resolve(configuration["source"], sha256=configuration["sha256"])
+    crop = np.random.default_rng(0).uniform(-1, 1, (1, 3, 48, 192)).astype(np.float32)
+    npy = io.BytesIO()
+    np.save(npy, crop)
+    return Workload(
+        name="ocr-rec",
+        path="/recognize",
+        body=npy.getvalue(),
+        content_type="application/x-npy",
+        right=_Steps(192 // 8),
+        variables={"RECOGNIZER_MODEL": str(model)},
+    )
+
+
+class _Steps:
+    """Right is what the first peer answered, if it is one class for each step: they run the same model."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._first: list[int] | None = None
+
+    def __call__(self, content: bytes) -> bool:
+        classes = json.loads(content)
+        if self._first is None and len(classes) == self._steps:
+            self._first = classes
+        return bool(classes == self._first)
+
+
+WORKLOADS: dict[str, Callable[[], Workload]] = {"echo": echo, "ocr-rec": ocr_rec}
