@@ -136,10 +136,11 @@ class Exchange(ABC):
 
     def abandon(self) -> None:
         """The caller is gone: takes the request back and answers nothing."""
+        ticket = self.ticket
         if not self.over:
             self.close(self.status_of(Cancelled("the caller went away")))
-        if self.ticket is not None:
-            self.ticket.cancel()
+        if ticket is not None:
+            ticket.cancel()
 
     def finish(self, error: TrilithError) -> None:
         """Answers with an error."""
@@ -152,6 +153,7 @@ class Exchange(ABC):
     def close(self, status: str) -> None:
         """Marks the end and counts it."""
         self.over = True
+        self.ticket = None  # it holds `done`: without this every request would be a cycle for the collector to find
         self.front.ended("infer", self.method, status, self.timeline)
         if self.on_over is not None:
             self.on_over()

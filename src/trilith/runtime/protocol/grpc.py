@@ -164,10 +164,15 @@ class _GrpcExchange(Exchange):
         return grpc_status(error).name
 
     def abandon(self) -> None:
-        deadline = self._call.deadline
+        deadline, ticket = self._call.deadline, self.ticket
         if not self.over and deadline is not None and self.front.now() >= deadline:
             self.close(self.status_of(DeadlineExceeded("the call's deadline passed")))
+            self.ticket = ticket
         super().abandon()
+
+    def close(self, status: str) -> None:
+        self._call.on_cancel = None  # see `Exchange.close`
+        super().close(status)
 
     def _trailers(self) -> list[tuple[bytes, bytes]]:
         return [(TIMELINE_KEY, orjson.dumps(self.timeline.to_builtins()))]
