@@ -60,7 +60,8 @@ _HONOURED: Final[_Tree] = {
 }
 _CPU_KINDS: Final = ("KIND_AUTO", "KIND_CPU")
 _GRAPH_LEVELS: Final = {-1: "basic", 0: "all", 1: "all", 2: "all"}
-_SAYS_MAX_BATCH_SIZE: Final = re.compile(r"^\s*max_batch_size\s*:", re.MULTILINE)
+_STRING_OR_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*')
+_MAX_BATCH_SIZE: Final = re.compile(r"\bmax_batch_size\s*:")
 
 
 def load_model_pbtxt(path: Path, name: str) -> ModelSpec:
@@ -91,9 +92,14 @@ def parse_model_pbtxt(text: str, name: str, *, source: str) -> ModelSpec:
     if config.name not in ("", name):
         raise InvalidConfig(f"{source}: name: must be that of the folder ({name!r}) or left out, got {config.name!r}")
     try:
-        return _spec(config, name, says_max_batch_size=_SAYS_MAX_BATCH_SIZE.search(text) is not None)
+        return _spec(config, name, says_max_batch_size=_says_max_batch_size(text))
     except InvalidConfig as error:
         raise InvalidConfig(f"{source}: {error.message}") from error
+
+
+def _says_max_batch_size(text: str) -> bool:
+    """protobuf does not tell a 0 that was written from one that was not."""
+    return _MAX_BATCH_SIZE.search(_STRING_OR_COMMENT.sub('""', text)) is not None
 
 
 def _refused(message: Message, honoured: _Tree, path: str = "") -> Iterator[str]:
@@ -137,7 +143,9 @@ def _tensor(tensor: Any, path: str) -> DeclaredTensor:
         name=tensor.name,
         datatype=_datatype(tensor.data_type),
         dims=tuple(tensor.dims) or None,
-        format=model_config_messages().ModelInput.Format.Name(tensor.format) if hasattr(tensor, "format") else "",
+        format=model_config_messages().ModelInput.Format.Name(tensor.format)
+        if hasattr(tensor, "format")
+        else "FORMAT_NONE",
         label_filename=getattr(tensor, "label_filename", ""),
     )
 

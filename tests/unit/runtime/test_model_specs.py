@@ -1,0 +1,189 @@
+"""`model.yaml` and `config.pbtxt` become the same specification, or say which field is wrong."""
+
+import subprocess
+import sys
+
+import pytest
+
+from trilith.core.tensor import DataType
+from trilith.errors import InvalidConfig
+from trilith.runtime.model_pbtxt import parse_model_pbtxt
+from trilith.runtime.model_yaml import load_model_yaml
+from trilith.runtime.spec import (
+    DeclaredTensor,
+    InstanceConfig,
+    ModelSource,
+    ModelSpec,
+    QueueConfig,
+    SessionConfig,
+    VersionPolicy,
+)
+
+
+def from_yaml(tmp_path, text):
+    path = tmp_path / "model.yaml"
+    path.write_text(text)
+    return load_model_yaml(path, "m")
+
+
+def from_pbtxt(text):
+    return parse_model_pbtxt(text, "m", source="m/config.pbtxt")
+
+
+PBTXT = """
+name: "m"  backend: "onnxruntime"  max_batch_size: 8
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 3, -1 ] } ]
+output [ { name: "y" data_type: TYPE_STRING dims: [ 1 ] label_filename: "labels.txt" } ]
+instance_group [ { count: 2 kind: KIND_CPU }, { } ]
+version_policy: { specific: { versions: [ 1, 3 ] } }
+dynamic_batching {
+  preferred_batch_size: [ 2, 4 ]  max_queue_delay_microseconds: 2000  priority_levels: 3  default_priority_level: 2
+  default_queue_policy { max_queue_size: 64  default_timeout_microseconds: 500000  allow_timeout_override: true }
+}
+default_model_filename: "net.onnx"
+parameters { key: "intra_op_thread_count" value { string_value: "2" } }
+parameters { key: "session.disable_prepacking" value { string_value: "1" } }
+optimization { graph { level: -1 } }
+response_cache { enable: false }
+"""
+YAML = """
+backend: onnxruntime
+max_batch_size: 8
+inputs: [{name: x, datatype: FP32, dims: [3, -1]}]
+outputs: [{name: y, datatype: BYTES, dims: [1], labels: labels.txt}]
+instances: 3
+versions: [1, 3]
+batching: {preferred: [2, 4], max_wait_ms: 2, max_queue_requests: 64}
+priority: {levels: 3, default: 2}
+timeout_ms: 500
+filename: net.onnx
+session: {intra_op_threads: 2, optimization: basic, entries: {session.disable_prepacking: "1"}}
+parameters: {intra_op_thread_count: 2, session.disable_prepacking: 1}
+"""
+SPEC = ModelSpec(
+    name="m",
+    backend="onnxruntime",
+    max_batch_size=8,
+    inputs=(DeclaredTensor(name="x", datatype=DataType.FP32, dims=(3, -1)),),
+    outputs=(DeclaredTensor(name="y", datatype=DataType.BYTES, dims=(1,), label_filename="labels.txt"),),
+    instances=InstanceConfig(count=3),
+    queue=QueueConfig(
+        preferred_rows=(2, 4),
+        max_wait_s=0.002,
+        max_requests=64,
+        timeout_s=0.5,
+        priority_levels=3,
+        default_priority=2,
+    ),
+    versions=VersionPolicy(specific=(1, 3)),
+    filename="net.onnx",
+    session=SessionConfig(intra_op_threads=2, optimization="basic", entries={"session.disable_prepacking": "1"}),
+    parameters={"intra_op_thread_count": "2", "session.disable_prepacking": "1"},
+)
+
+
+def test_both_forms_say_the_same(tmp_path):
+    assert from_yaml(tmp_path, YAML) == SPEC
+    assert from_pbtxt(PBTXT) == SPEC
+
+
+def test_the_short_yaml_forms(tmp_path):
+    assert from_yaml(tmp_path, "") == ModelSpec(name="m")
+    assert from_yaml(tmp_path, "versions: all").versions == VersionPolicy(latest=0)
+    assert from_yaml(tmp_path, "versions: {latest: 2}").versions == VersionPolicy(latest=2)
+    assert from_yaml(tmp_path, "instances: {count: 2, share_session: false}").instances.share is False
+    assert from_yaml(tmp_path, "batching: false").queue.batching is False
+    assert from_yaml(tmp_path, "batching: {max_size: 16}").max_batch_size == 16
+    source = from_yaml(tmp_path, f"source: 'pypi:a==1#b.onnx'\nsha256: {'a' * 64}\nversion: 3").source
+    assert source == ModelSource(reference="pypi:a==1#b.onnx", sha256="a" * 64, version=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("batchng: {}", r"model.yaml: batchng: unknown key; did you mean 'batching'\?"),
+        ("batching: {max_wait: 3}", r"batching\.max_wait: unknown key; did you mean 'max_wait_ms'"),
+        ("max_batch_size: -1", r"max_batch_size: Expected `int` >= 0"),
+        ("instances: 0", r"instances: Expected `int` >= 1"),
+        ("inputs: [{name: x, datatype: FP31}]", r"inputs\[0\]\.datatype: Invalid enum value 'FP31'"),
+        ("inputs: [{dims: [1]}]", r"inputs\[0\]: Object missing required field `name`"),
+        ("versions: newest", r"versions: "),
+        ("name: other", r"name: must be that of the folder"),
+        ("sha256: abc", r"sha256: Expected `str` matching regex"),
+        (f"sha256: {'a' * 64}", r"sha256: .*no `source`"),
+        ("session: {optimization: most}", r"session\.optimization: Invalid enum value"),
+        ("timeout_ms: 0", r"timeout_ms: Expected `float` > 0"),
+        ("max_batch_size: 2\nbatching: {max_size: 3}", r"batching\.max_size: says 3 and max_batch_size says 2"),
+        ("priority: {levels: 2, default: 3}", r"model.yaml: priority: the default must be between 1"),
+        ("instances: 257", r"model.yaml: instances.count: must be between 1 and 256"),
+    ],
+)
+def test_a_wrong_yaml_key_is_named(tmp_path, text, says):
+    with pytest.raises(InvalidConfig, match=says):
+        from_yaml(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("max_batch_sise: 3", r"m/config.pbtxt: 1:1 : .*max_batch_sise"),
+        ('name: "other"', r"name: must be that of the folder"),
+        ("max_batch_size: -1", r"max_batch_size: must be >= 0"),
+        ('input { name: "x" dims: 0 }', r"input\[0\]\.dims: "),
+        ("input { dims: 1 }", r"input\[0\]\.name: is missing"),
+        ('input { name: "x" reshape { shape: 1 } }', r"input\.reshape: this field of Triton's is not offered"),
+        ('input { name: "x" optional: true }', r"input\.optional: this field"),
+        ('input { name: "x" allow_ragged_batch: true }', r"input\.allow_ragged_batch: this field"),
+        ("instance_group { kind: KIND_GPU }", r"instance_group\[0\]\.kind: .*KIND_GPU"),
+        ("instance_group { gpus: [0] }", r"instance_group\.gpus: this field"),
+        ("instance_group { rate_limiter { priority: 1 } }", r"instance_group\.rate_limiter: this field"),
+        ("sequence_batching { }", r"sequence_batching: this field"),
+        ("ensemble_scheduling { }", r"ensemble_scheduling: this field"),
+        ('model_warmup { name: "w" }', r"model_warmup: this field"),
+        ("response_cache { enable: true }", r"response_cache\.enable: this field"),
+        ("model_transaction_policy { decoupled: true }", r"model_transaction_policy\.decoupled: this field"),
+        ("dynamic_batching { preserve_ordering: true }", r"dynamic_batching\.preserve_ordering: this field"),
+        (
+            "dynamic_batching { default_queue_policy { timeout_action: DELAY } }",
+            r"dynamic_batching\.default_queue_policy\.timeout_action: this field",
+        ),
+        ("optimization { cuda { graphs: true } }", r"optimization\.cuda: this field"),
+        ("version_policy { specific { } }", r"version_policy\.specific\.versions: at least one"),
+        (
+            'backend: "onnxruntime" parameters { key: "tuning" value { string_value: "1" } }',
+            r"parameters\.tuning: unknown to the onnxruntime backend",
+        ),
+        (
+            'backend: "onnxruntime" parameters { key: "intra_op_thread_count" value { string_value: "x" } }',
+            r"parameters\.intra_op_thread_count: must be an integer",
+        ),
+    ],
+)
+def test_a_pbtxt_field_is_honoured_or_refused_by_name(text, says):
+    with pytest.raises(InvalidConfig, match=says):
+        from_pbtxt(text)
+
+
+def test_pbtxt_means_what_it_means_in_triton():
+    assert from_pbtxt("max_batch_size: 0").max_batch_size == 0
+    assert from_pbtxt("").max_batch_size is None
+    assert from_pbtxt('# max_batch_size: 0\ninput { name: "max_batch_size: 0" }').max_batch_size is None
+    assert from_pbtxt("max_batch_size: 4").queue.batching is False
+    assert from_pbtxt("max_batch_size: 4 dynamic_batching { }").queue.batching is True
+    assert from_pbtxt('platform: "onnxruntime_onnx"').backend == "onnxruntime"
+    assert from_pbtxt("version_policy { all { } }").versions == VersionPolicy(latest=0)
+
+
+def test_version_policies():
+    assert VersionPolicy().choose([3, 1, 12]) == [12]
+    assert VersionPolicy(latest=2).choose([3, 1, 12]) == [3, 12]
+    assert VersionPolicy(latest=0).choose([3, 1]) == [1, 3]
+    assert VersionPolicy(specific=(1, 9)).choose([3, 1]) == [1]
+
+
+def test_reading_a_pbtxt_does_not_load_grpcio():
+    code = (
+        "import sys; from trilith.runtime.model_pbtxt import parse_model_pbtxt;"
+        "parse_model_pbtxt('max_batch_size: 1', 'm', source='s'); assert 'grpc' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
