@@ -1,0 +1,265 @@
+"""A served application meets bad luck: nothing is lost, nothing is answered twice, everything says why."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from live_server import APPS
+
+CALLS = f"{APPS}/calls.py:Calls"
+
+
+class Load:
+    """Callers that post until told to stop; every outcome is kept."""
+
+    def __init__(self, server, path, value, callers=8):
+        self.server, self.path, self.value = server, path, json.dumps(value).encode()
+        self.outcomes = []
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._call) for _ in range(callers)]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _call(self):
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.server.http, timeout=30)) as connection:
+            while not self._stop.is_set():
+                connection.request("POST", self.path, self.value, {"content-type": "application/json"})
+                response = connection.getresponse()
+                self.outcomes.append((response.status, response.read()))
+
+    def statuses(self):
+        return {status: sum(found == status for found, _ in self.outcomes) for status in {s for s, _ in self.outcomes}}
+
+
+def test_killed_replica_under_load_idempotent_calls_are_all_answered(serve):
+    server = serve(CALLS, "--replicas", "2")
+    with Load(server, "/slow", {"seconds": 0.02}) as load:
+        server.wait_until(lambda: len(load.outcomes) > 20)
+        for _ in range(2):
+            before = server.replica_pids("Calls")
+            os.kill(before[0], signal.SIGKILL)
+            server.wait_until(lambda before=before: len(set(server.replica_pids("Calls")) - {before[0]}) == 2)
+        seen = len(load.outcomes)
+        server.wait_until(lambda: len(load.outcomes) > seen + 20)
+    assert load.statuses().keys() == {200}
+    server.wait_line("killed by SIGKILL")
+
+
+def test_killed_replica_unsafe_calls_get_one_clear_error(serve):
+    server = serve(CALLS)
+    pool = ThreadPoolExecutor(4)
+    waiting = [pool.submit(server.post, "/slow_once", {"seconds": 20}) for _ in range(4)]
+    server.wait_until(lambda: server.status()["services"][0]["in_flight"] == 4)
+    os.kill(server.replica_pids("Calls")[0], signal.SIGKILL)
+    for future in waiting:
+        status, body = future.result(20)
+        assert status == 502
+        assert body["error"]["code"] == "replica_lost"
+        assert "idempotent" in body["error"]["message"]
+    server.wait_until(lambda: server.post("/echo", {"x": [1.0]}) == (200, [1.0]))
+    pool.shutdown()
+
+
+def test_a_request_that_kills_its_replica_is_not_sent_to_the_others(serve):
+    server = serve(CALLS, "--replicas", "2")
+    status, body = server.post("/dies", {})
+    assert (status, body["error"]["code"]) == (502, "replica_lost")
+    assert sum("exit code 7" in line for line in server.lines) <= 1
+    server.wait_line("exit code 7")
+    server.wait_until(lambda: len(server.replica_pids("Calls")) == 2)
+
+
+def test_killed_dependency_is_replaced_and_batched_calls_survive(serve):
+    server = serve(CALLS)
+    with Load(server, "/doubled", {"x": [1.0, 2.0, 3.0]}) as load:
+        server.wait_until(lambda: len(load.outcomes) > 20)
+        victim = server.replica_pids("Doubler")[0]
+        os.kill(victim, signal.SIGKILL)
+        server.wait_until(lambda: len(set(server.replica_pids("Doubler")) - {victim}) == 2)
+    assert load.statuses().keys() == {200}
+
+
+def test_killed_gateway_is_replaced_and_replicas_keep_running(serve):
+    server = serve(CALLS)
+    replicas = server.replica_pids("Calls") + server.replica_pids("Doubler")
+    [gateway] = [
+        int(pid)
+        for pid in _children(server.process.pid)
+        if b"engine.gateway" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    os.kill(gateway, signal.SIGKILL)
+    server.wait_line("the gateway ended")
+    # The listening sockets live in the agent: a client waits in the backlog, it is not refused.
+    server.wait_until(lambda: server.post("/echo", {"x": [2.0]})[0] == 200)
+    server.wait_until(lambda: server.post("/doubled", {"x": [2.0]}) == (200, [4.0]))
+    server.wait_until(lambda: server.status()["ready"])
+    assert server.replica_pids("Calls") + server.replica_pids("Doubler") == replicas
+
+
+def test_killed_agent_takes_everything_with_it(serve):
+    server = serve(CALLS)
+    family = _children(server.process.pid)
+    assert len(family) == 4  # gateway, Calls, two Doublers
+    server.process.kill()
+    server.process.wait()
+    server.wait_until(lambda: not any(_alive(pid) for pid in family))
+
+
+def test_sigterm_finishes_what_is_in_flight_and_takes_nothing_new(serve):
+    server = serve(CALLS)
+    pool = ThreadPoolExecutor(3)
+    waiting = [pool.submit(server.post, "/slow_once", {"seconds": 1.0}) for _ in range(3)]
+    server.wait_until(lambda: server.status()["services"][0]["in_flight"] == 3)
+    server.process.send_signal(signal.SIGTERM)
+    for future in waiting:
+        assert future.result(20)[0] == 200
+    assert server.process.wait(20) == 0
+    pool.shutdown()
+    with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.http), 2):
+        raise AssertionError("the port still answers")
+
+
+def test_drain_has_a_deadline(serve):
+    server = serve(CALLS, "--drain-timeout-s", "0.3")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(server.post, "/slow_once", {"seconds": 60})
+        server.wait_until(lambda: server.status()["services"][0]["in_flight"] == 1)
+        assert server.terminate(within_s=15) == 0
+        error = waiting.exception(10)
+        assert isinstance(error, (ConnectionError, http.client.HTTPException)) or waiting.result()[0] in (502, 503)
+
+
+def test_ctrl_c_ends_cleanly(serve):
+    server = serve(CALLS)
+    family = _children(server.process.pid)
+    os.killpg  # noqa: B018  a terminal signals the whole group: each process gets it
+    for pid in [server.process.pid, *family]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGINT)
+    assert server.process.wait(15) == 0
+    assert "Traceback" not in server.output
+
+
+def test_port_in_use_is_one_sentence(serve):
+    server = serve(CALLS)
+    other = serve(CALLS, "--http-port", str(server.http), ready=False)
+    assert other.process.wait(20) == 2
+    other.wait_line("--http-port")
+    assert str(server.http) in other.output
+    assert "Traceback" not in other.output
+
+
+def test_servers_live_side_by_side(serve):
+    first, second = serve(CALLS), serve(CALLS)
+    assert first.post("/process_id", {})[1] != second.post("/process_id", {})[1]
+
+
+def test_broken_constructor_says_why_and_stops(serve):
+    server = serve(f"{APPS}/broken.py:Broken", ready=False)
+    assert server.process.wait(40) == 1
+    assert "does not like Mondays" in server.output
+    assert "giving up" in server.output
+
+
+def test_missing_model_says_where_was_looked(serve):
+    server = serve(f"{APPS}/broken.py:NoSuchModel", ready=False)
+    assert server.process.wait(40) == 1
+    assert "nowhere-to-be-found" in server.output
+    assert "looked in" in server.output
+
+
+def test_unknown_target_says_what_there_is(serve):
+    server = serve(f"{APPS}/calls.py:Cals", ready=False)
+    assert server.process.wait(20) == 1
+    assert "Calls" in server.output
+    missing = serve(f"{APPS}/no_such_file.py:Calls", ready=False)
+    assert missing.process.wait(20) == 1
+    assert "calls.py" in missing.output
+
+
+def test_reload_switches_when_the_new_revision_is_up(serve, tmp_path):
+    source = tmp_path / "app.py"
+    text = "import trilith\n@trilith.service\nasync def answer(n: int) -> int:\n    return n + {}\n"
+    source.write_text(text.format(1))
+    server = serve(f"{source}:answer", "--reload")
+    assert server.post("/answer", {"n": 1}) == (200, 2)
+    server.wait_line("watching")
+    source.write_text(text.format(100))
+    server.wait_until(lambda: server.post("/answer", {"n": 1}) == (200, 101))
+    source.write_text("this is not python\n")
+    server.wait_line("keeps serving")
+    assert server.post("/answer", {"n": 1}) == (200, 101)
+    source.write_text(text.format(1000))
+    server.wait_until(lambda: server.post("/answer", {"n": 1}) == (200, 1001))
+
+
+def test_overload_is_refused_with_retry_after(serve, tmp_path):
+    source = tmp_path / "narrow.py"
+    source.write_text(
+        "import asyncio, trilith\n"
+        "@trilith.service(concurrency=1)\n"
+        "async def hold(seconds: float) -> int:\n    await asyncio.sleep(seconds)\n    return 1\n"
+    )
+    server = serve(f"{source}:hold")
+    # One runs, 1000 wait; what comes beyond is refused at once.
+    body = b'{"seconds":30}'
+    head = f"POST /hold HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    request = head.encode() + body
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(socket.create_connection(("127.0.0.1", server.http))) for _ in range(70)]
+        for client in clients:
+            client.sendall(request * 16)
+        server.wait_until(lambda: server.status()["services"][0]["waiting"] >= 60)
+        assert server.status()["services"][0]["in_flight"] == 1
+    server.wait_until(lambda: server.status()["services"][0]["waiting"] == 0)
+
+
+def _children(pid):
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                    found.append(int(entry.name))
+    return found
+
+
+def _alive(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+def test_status_command_sees_the_server(serve):
+    import subprocess
+    import sys
+
+    server = serve(CALLS)
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(server.runtime_folder)}
+    command = [sys.executable, "-m", "trilith", "status", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=20)
+    [report] = json.loads(done.stdout)
+    assert report["record"]["pid"] == server.process.pid
+    assert report["status"]["ready"] is True
+    assert done.returncode == 0
+    shown = subprocess.run(command[:-1], capture_output=True, text=True, env=environment, check=False, timeout=20)
+    assert "Doubler" in shown.stdout
+    server.terminate()
+    after = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=20)
+    assert json.loads(after.stdout) == []

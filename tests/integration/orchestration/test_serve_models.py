@@ -1,0 +1,102 @@
+"""Models behind `trilith serve`: a repository as it stands, and models that a service uses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+pytest.importorskip("onnxruntime")
+
+
+def write_doubler(folder, *, version="1"):
+    """A model `y = 2 x` with a dynamic batch."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])
+    two = helper.make_tensor("two", TensorProto.FLOAT, [1], [2.0])
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "two"], ["y"])], "doubler", [x], [y], [two])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    (folder / version).mkdir(parents=True)
+    onnx.save(model, folder / version / "model.onnx")
+
+
+APP = """
+import numpy as np
+import trilith
+
+@trilith.service(replicas=2)
+class Doubles:
+    at_node = trilith.model("doubler")
+    in_replica = trilith.model("doubler", placement="replica")
+
+    @trilith.api
+    async def double(self, x: list[float]) -> list[float]:
+        return (await self.at_node(np.array([x], np.float32)))[0].tolist()
+
+    @trilith.api
+    async def double_here(self, x: list[float]) -> list[float]:
+        return (await self.in_replica(np.array([x], np.float32)))[0].tolist()
+
+    @trilith.api
+    def double_in_thread(self, x: list[float]) -> list[float]:
+        return self.at_node(np.array([x], np.float32))[0].tolist()
+
+    @trilith.api
+    async def wrong(self) -> list[float]:
+        return (await self.at_node(np.zeros((1, 5), np.float32)))[0].tolist()
+"""
+
+
+def test_bare_repository_over_both_protocols(serve, tmp_path):
+    import tritonclient.grpc
+    import tritonclient.http
+
+    write_doubler(tmp_path / "models" / "doubler")
+    server = serve(tmp_path / "models")
+    assert json.loads(server.get("/readyz")[1])["ready"] is True
+    array = np.arange(8, dtype=np.float32).reshape(2, 4)
+    for module, port in ((tritonclient.http, server.http), (tritonclient.grpc, server.grpc)):
+        with module.InferenceServerClient(f"127.0.0.1:{port}") as client:
+            assert client.is_model_ready("doubler")
+            given = module.InferInput("x", [2, 4], "FP32")
+            given.set_data_from_numpy(array)
+            np.testing.assert_array_equal(client.infer("doubler", [given]).as_numpy("y"), 2 * array)
+    assert server.terminate() == 0
+
+
+def test_models_of_a_service_at_the_node_and_in_the_replica(serve, tmp_path):
+    write_doubler(tmp_path / "models" / "doubler")
+    (tmp_path / "app.py").write_text(APP)
+    server = serve(f"{tmp_path}/app.py:Doubles")
+    for path in ("/double", "/double_here", "/double_in_thread"):
+        assert server.post(path, {"x": [1, 2, 3, 4]}) == (200, [2.0, 4.0, 6.0, 8.0])
+    status, body = server.post("/wrong", {})
+    assert status in (400, 500)
+    assert body["error"]["code"] in ("invalid_input", "service_failed")
+    assert [(model["name"], model["state"]) for model in server.status()["models"]] == [("doubler", "READY")]
+
+
+def test_cut_short_model_file_is_named_and_harms_no_other(serve, tmp_path):
+    write_doubler(tmp_path / "models" / "good")
+    write_doubler(tmp_path / "models" / "short")
+    path = tmp_path / "models" / "short" / "1" / "model.onnx"
+    path.write_bytes(path.read_bytes()[:-20])
+    server = serve(tmp_path / "models")
+    server.wait_line("short")
+    status, body = server.get("/readyz")
+    assert status == 503
+    body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
+    assert server.post("/v2/models/good/infer", body)[1]["outputs"][0]["data"] == [2.0, 4.0, 6.0, 8.0]
+    status, answer = server.post("/v2/models/short/infer", body)
+    assert status in (400, 404, 503)
+    assert "short" in answer["error"]
+
+
+def test_empty_repository_is_served_and_says_so(serve, tmp_path):
+    (tmp_path / "models").mkdir()
+    server = serve(tmp_path / "models")
+    assert server.get("/v2/health/live")[0] == 200
+    assert server.post("/v2/models/none/infer", {"inputs": []})[0] in (400, 404)
