@@ -1,7 +1,7 @@
 """Tensor data as JSON, in both directions.
 
 Rule 1: `data` is flat in row-major order, or nested; nested lists of one level have equal lengths.
-Rule 2: no value is bent to fit. 1.5 is no INT32, 300 is no UINT8, true is no number, "1" is no number.
+Rule 2: no value is bent to fit. 1.5 is no INT32, 300 no UINT8, 1e300 no FP32, true and "1" no numbers.
 Rule 3: the work on each element is done inside C (set, map, min, numpy); Python loops only to find the culprit.
 Rule 4: NaN and infinities travel as the literals NaN, Infinity and -Infinity, as with Triton; that is not JSON, but
     what Python's json and rapidjson read and write.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
@@ -97,9 +98,13 @@ def array_from_json(
                 name, datatype, flat, lambda element: not low <= element <= high, f"must be from {low} to {high}"
             )
     try:
-        return np.array(flat, NUMPY_OF[datatype]).reshape(shape)
-    except OverflowError:
-        _raise_first(name, datatype, flat, _beyond_double, "must fit a double")
+        with np.errstate(over="raise"):
+            return np.array(flat, NUMPY_OF[datatype]).reshape(shape)
+    except (OverflowError, FloatingPointError):
+        greatest = float(np.finfo(NUMPY_OF[datatype]).max)
+        _raise_first(
+            name, datatype, flat, lambda element: greatest < abs(element) != math.inf, "is too large; it must be finite"
+        )
 
 
 def json_from_array(signature: Signature, name: str, datatype: DataType, array: Array) -> Any:
@@ -178,14 +183,6 @@ def _is_no_text(element: str) -> bool:
     try:
         element.encode()
     except UnicodeEncodeError:
-        return True
-    return False
-
-
-def _beyond_double(element: float) -> bool:
-    try:
-        float(element)
-    except OverflowError:
         return True
     return False
 

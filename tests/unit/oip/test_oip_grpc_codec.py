@@ -164,6 +164,16 @@ def _with(message, change):
             "Client shared memory is disabled",
         ),
         (
+            _with(
+                _request(),
+                lambda message: (
+                    message.outputs.add(name="A").parameters["classification"].__setattr__("int64_param", 2)
+                ),
+            ),
+            "FP32",
+            "the classification extension is not offered",
+        ),
+        (
             _with(_request(), lambda message: (message.outputs.add(name="A"), message.outputs.add(name="A"))),
             "FP32",
             "output 'A' already exists in request",

@@ -317,3 +317,31 @@ def test_metrics(runtime, metrics):
         request = FakeHttpRequest(method, path)
         app(request)
         assert request.status == status
+
+
+def test_a_model_that_is_not_ready_says_so(app, runtime):
+    _answer_of = json.dumps(BODY).encode()
+    runtime.loaded["m"].state, runtime.loaded["m"].reason = "UNAVAILABLE", "file missing"
+    for request in (FakeHttpRequest("POST", PATH, _answer_of), FakeHttpRequest("GET", "/v2/models/m")):
+        app(request)
+        assert request.status == 503
+        assert "'m' version 1 is not at ready state: it is UNAVAILABLE (file missing)" in request.answer.decode()
+
+
+def test_a_bug_while_decoding_is_the_servers_to_answer_but_is_counted_out(app, runtime, metrics):
+    runtime.refuse = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        _infer(app)
+    assert _in_flight(metrics) == 0
+    assert _counts(metrics) == {("http", "infer", "POST", "500"): 1}
+
+
+def test_a_result_after_the_end_is_ignored(app, runtime):
+    request = _infer(app)
+    again = _infer(app)
+    for index in (0, 1, 0, 1):
+        _answer(runtime, index)
+    assert (request.status, again.status) == (200, 200)
+    for _, _, on_done, _ in runtime.submitted:
+        on_done(ModelError("too late"))
+    assert (request.status, again.status) == (200, 200)

@@ -18,13 +18,13 @@ from trilith.wire.oip_parameters import InferCall
 GOOD = {"name": "IN", "datatype": "FP32", "shape": [2], "data": [1.0, 2.0]}
 
 
+def _tensor(**changes):
+    return {"inputs": [{key: value for key, value in {**GOOD, **changes}.items() if value is not ...}]}
+
+
 def _decode(message, datatype=DataType.FP32, **options):
     body = message if isinstance(message, bytes) else json.dumps(message).encode()
     return decode_request(body, identity_signature(datatype), **options)
-
-
-def _tensor(**changes):
-    return {"inputs": [{key: value for key, value in {**GOOD, **changes}.items() if value is not ...}]}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,9 @@ def _tensor(**changes):
         ),
         ({"inputs": [GOOD], "parameters": {"triton_x": 1}}, "parameter keys starting with 'triton_' are reserved"),
         ({"inputs": [GOOD], "outputs": {}}, "Unable to parse 'outputs'"),
+        ({"inputs": [GOOD], "outputs": [{"name": "A", "parameters": {"x": None}}]}, "parameter 'x' of output 'A'"),
+        ({"inputs": [GOOD], "outputs": [{}]}, "element 0 of 'outputs' needs a 'name'"),
+        (_tensor(parameters={"own": 1}, data=[1.0, []]), "element 0 is the number 1.0 beside lists"),
         ({"inputs": [GOOD], "outputs": [{"name": "A"}, {"name": "A"}]}, "output 'A' already exists in request"),
         ({"inputs": [GOOD], "outputs": [{"name": "A", "parameters": {"binary_data": 1}}]}, "must be true or false"),
         (_tensor(name=...), "element 0 of 'inputs' needs a 'name'"),
@@ -101,6 +104,7 @@ def test_json(message, text):
         ("INT8", [0, -129], "element 1 of 'data' must be from -128 to 127"),
         ("INT64", [0, 2**63], "element 1 of 'data' must be from"),
         ("INT64", [0, 2**70], "element 1 of 'data' must be an integer for INT64"),
+        ("FP32", [1, -1e300], "element 1 of 'data' is too large; it must be finite for FP32, got the number -1e+300"),
         ("INT32", [1, 1.5], "element 1 of 'data' must be an integer for INT32, got the number 1.5"),
         ("INT32", [1, 1.0], "element 1 of 'data' must be an integer for INT32, got the number 1.0"),
         ("INT32", [1, True], "element 1 of 'data' must be an integer for INT32, got true"),
@@ -128,7 +132,7 @@ def test_values_that_only_pythons_json_reads():
     nan = b'{"inputs":[{"name":"IN","datatype":"%s","shape":[2],"data":[%s]}]}'
     with pytest.raises(InvalidInput, match="element 1 of 'data' must be an integer for INT32, got the number nan"):
         _decode(nan % (b"INT32", b"1,NaN"), DataType.INT32)
-    with pytest.raises(InvalidInput, match="element 1 of 'data' must fit a double"):
+    with pytest.raises(InvalidInput, match="element 1 of 'data' is too large; it must be finite for FP64"):
         _decode(nan % (b"FP64", b"NaN," + b"9" * 400), DataType.FP64)
     with pytest.raises(InvalidInput, match="without lone surrogates"):
         _decode(b'{"x":NaN,"inputs":[{"name":"IN","datatype":"BYTES","shape":[1],"data":["\\ud800"]}]}', DataType.BYTES)

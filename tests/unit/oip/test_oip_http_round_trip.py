@@ -145,3 +145,19 @@ def test_a_raw_request_deduces_its_shape(datatype, dims, max_batch_size, body, s
     assert call.binary_outputs
     if datatype is DataType.BYTES:
         assert array.ravel().tolist() == [body]
+
+
+def test_parameters_of_the_answer_and_text_outputs():
+    response = InferResponse(
+        model="m", version="1", outputs={"OUT": np.array(["a", "grüße"], object)}, parameters={"tokens": 2}
+    )
+    body, _ = encode_response(response, identity_signature(DataType.BYTES), _call(False))
+    answer = json.loads(body)
+    assert answer["parameters"] == {"tokens": 2}
+    assert answer["outputs"][0]["data"] == ["a", "grüße"]
+
+
+def test_fp32_rounds_as_ieee_does():
+    body = b'{"inputs":[{"name":"IN","datatype":"FP32","shape":[3],"data":[0.1,3.4e38,16777217]}]}'
+    array = decode_request(body, identity_signature()).request.inputs["IN"]
+    assert array.tolist() == [float(np.float32(0.1)), float(np.float32(3.4e38)), 16777216.0]
