@@ -3,6 +3,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
 from trilith.orchestration.deadlines import DeadlineWheel
 
 GRANULARITY_S = 0.02

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trilith.orchestration.reconcile import (
     DesiredService,
     Drain,

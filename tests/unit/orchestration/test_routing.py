@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trilith.orchestration.retry import RetryPolicy
 from trilith.orchestration.routing import power_of_two
 

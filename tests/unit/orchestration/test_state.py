@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+
 from trilith.errors import Bug
 from trilith.orchestration.state import TRANSITIONS, ReplicaEvent, ReplicaState, next_state
 
