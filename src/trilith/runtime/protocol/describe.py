@@ -6,10 +6,11 @@ Field names are those of the protobuf messages, so that one builder serves both.
 from __future__ import annotations
 
 import base64
+import functools
+import importlib.metadata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import trilith
 from trilith.core.tensor import TensorSpec
 from trilith.errors import NoReadyReplica
 from trilith.runtime.statistics import Duration, ModelStatistics
@@ -29,7 +30,7 @@ EXTENSIONS: Final = (
 
 def server_metadata(name: str) -> dict[str, Any]:
     """Name, version and extensions."""
-    return {"name": name, "version": trilith.__version__, "extensions": list(EXTENSIONS)}
+    return {"name": name, "version": _version(), "extensions": list(EXTENSIONS)}
 
 
 def ready_model(runtime: RuntimePort, name: str, version: str) -> ModelPort:
@@ -114,6 +115,11 @@ def _config_value(value: Any, field: Any) -> Any:
         known = field.enum_type.values_by_number.get(value)
         return value if known is None else known.name
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+@functools.cache
+def _version() -> str:
+    return importlib.metadata.version("trilith")
 
 
 def _model_statistics(found: ModelStatistics) -> dict[str, Any]:
