@@ -1,6 +1,6 @@
 """A worker process for the tests of sudden death. Its first argument is the path to connect to.
 
-The metadata of a call says what to do with it: `answer`, `hold`, `begin`, or `die` (begin, then SIGKILL itself at once).
+The metadata of a call says what to do with it: `answer`, `hold`, `begin`, or `die` (begin, then at once SIGKILL).
 Of each call that it begins it tells the id on its standard output, before it begins it.
 """
 

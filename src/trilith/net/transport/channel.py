@@ -41,7 +41,7 @@ class Channel:
         on_frames: gets the frames of one read, with the instant of that read.
         on_end: called once when no more will be read, with the reason and whether the other side broke the protocol;
             not called by `close`.
-        on_written: called when unsent bytes became fewer.
+        on_written: called when unsent bytes became fewer, with the number of bytes by which they did.
 
     Attributes:
         unsent_bytes: handed over and not yet taken by the system.
@@ -56,7 +56,7 @@ class Channel:
         *,
         on_frames: Callable[[list[Frame], float], None],
         on_end: Callable[[str, bool], None],
-        on_written: Callable[[], None],
+        on_written: Callable[[int], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = sock
@@ -67,6 +67,8 @@ class Channel:
         self._on_written = on_written
         self._pieces: deque[Buffer] = deque()
         self._descriptors: list[int] = []
+        # Where in the stream those frames end whose descriptors may be ahead of them: bounds what the reader must hold.
+        self._descriptor_frame_ends: deque[int] = deque()
         self._received_descriptors: deque[int] = deque()
         self._flush_is_due = False
         self._blocked = False
@@ -96,13 +98,18 @@ class Channel:
         """Writes a frame with a descriptor beside it; closes the descriptor when it is sent.
 
         Returns:
-            Whether it will be sent. False when too many wait; then the descriptor is closed and nothing is written.
+            Whether it will be sent. False when too many such frames wait; then the descriptor is closed and nothing
+            is written.
         """
-        if self._closed or self._write_failed or len(self._descriptors) >= MAX_UNSENT_DESCRIPTORS:
+        frame_ends = self._descriptor_frame_ends
+        while frame_ends and frame_ends[0] <= self.sent_bytes:
+            frame_ends.popleft()
+        if self._closed or self._write_failed or len(frame_ends) >= MAX_UNSENT_DESCRIPTORS:
             os.close(descriptor)
             return False
         self._descriptors.append(descriptor)
         self.send(piece)
+        frame_ends.append(self.sent_bytes + self.unsent_bytes)
         return True
 
     def take_descriptor(self) -> int | None:
@@ -184,7 +191,7 @@ class Channel:
         self.last_sent_at = time.monotonic()
         self.sent_bytes += sent
         self.unsent_bytes -= sent
-        self._on_written()
+        self._on_written(sent)
 
     def _send_some(self) -> int:
         """Sends once; removes from `_pieces` what was taken."""

@@ -15,8 +15,10 @@ from typing import Final
 
 from trilith.errors import InvalidConfig, PortInUse, SetupError
 from trilith.net.transport.config import PeerConfig
-from trilith.net.transport.peer import Peer
+from trilith.net.transport.owner import LOG
+from trilith.net.transport.peer import Peer, checked_grant
 
+_ACCEPT_AGAIN_S: Final = 1.0
 _BACKLOG: Final = 1024
 _LONGEST_PATH_BYTES: Final = 107
 
@@ -36,8 +38,12 @@ def peer_from_socket(
         InvalidConfig: the grant is out of range.
     """
     peer = Peer(sock, grant=grant, config=config)
-    if prepare is not None:
-        prepare(peer)
+    try:
+        if prepare is not None:
+            prepare(peer)
+    except BaseException:
+        peer.abort()
+        raise
     peer.start()
     return peer
 
@@ -63,6 +69,7 @@ async def connect(
         InvalidConfig: the grant or the path is not possible.
     """
     address = _checked_path(path)
+    checked_grant(grant)
     loop = asyncio.get_running_loop()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.setblocking(False)
@@ -98,11 +105,14 @@ class Listener:
         on_peer: gets each new peer and sets its callbacks; called before anything is read. The other side's grant is
             not known yet: `peer.on_credits` or `peer.wait_greeted()` tells.
         grant: how many calls this side takes at a time from each peer.
+
+    Raises:
+        InvalidConfig: the grant is out of range.
     """
 
     def __init__(self, on_peer: Prepare, *, grant: int, config: PeerConfig | None = None) -> None:
         self._on_peer = on_peer
-        self._grant = grant
+        self._grant = checked_grant(grant)
         self._config = config
         self._socket: socket.socket | None = None
         self._path: Path | None = None
@@ -121,12 +131,12 @@ class Listener:
         if isinstance(listen_on, socket.socket):
             sock = listen_on
         else:
-            sock = _listen(listen_on)
+            sock = _bound(listen_on)
             self._path = Path(listen_on)
         sock.setblocking(False)
         self._socket = sock
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(sock.fileno(), self._on_acceptable)
+        self._listen()
 
     def close(self) -> None:
         """Stops accepting and removes the socket file that `start` made. Idempotent."""
@@ -138,17 +148,31 @@ class Listener:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
+    def _listen(self) -> None:
+        if self._socket is not None and self._loop is not None:
+            self._loop.add_reader(self._socket.fileno(), self._on_acceptable)
+
+    def _pause(self) -> None:
+        if self._socket is not None and self._loop is not None:
+            LOG.exception("cannot accept worker connections; trying again in %s s", _ACCEPT_AGAIN_S)
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.call_later(_ACCEPT_AGAIN_S, self._listen)
+
     def _on_acceptable(self) -> None:
         if self._socket is None:
             return
         try:
             sock, _ = self._socket.accept()
-        except OSError:  # the client went away again, or there are no descriptors: the next readiness tries again
+        except (BlockingIOError, ConnectionError):  # the client went away again
+            return
+        except OSError:
+            # No descriptors or memory. The socket stays readable: asking again at once would only burn the processor.
+            self._pause()
             return
         peer_from_socket(sock, grant=self._grant, prepare=self._on_peer, config=self._config)
 
 
-def _listen(path: str | Path) -> socket.socket:
+def _bound(path: str | Path) -> socket.socket:
     address = _checked_path(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -12,13 +12,10 @@ Read `call` and `_on_frames` first: they are the two ways through.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
-import os
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from trilith.errors import (
     Bug,
@@ -36,14 +33,12 @@ from trilith.net.transport.calls import IncomingCall, LostCall, PeerStatistics, 
 from trilith.net.transport.channel import Channel
 from trilith.net.transport.config import PeerConfig
 from trilith.net.transport.descriptors import allocate_lazily
-from trilith.net.transport.mapped_segments import MappedSegments
-from trilith.net.transport.sender import SLOT_BYTES, FrameSender
+from trilith.net.transport.owner import LOG, tell, tell_nothing
+from trilith.net.transport.receive import HAS_BOARD, Surroundings
+from trilith.net.transport.sender import FrameSender
 from trilith.wire import frames
 from trilith.wire.frame_reader import FrameReader
-from trilith.wire.frames import Buffer, Frame, MalformedFrame, SharedPart
-
-_LOG: Final = logging.getLogger("trilith.transport")
-_HAS_BOARD: Final = 1  # flag of HELLO: a descriptor of an accept board travels beside it
+from trilith.wire.frames import Buffer, Frame, MalformedFrame
 
 
 class Peer:
@@ -78,21 +73,18 @@ class Peer:
             on_written=self._on_written,
         )
         self._sender = FrameSender(self._channel, self._config)
-        self._mapped = MappedSegments(self._config.shared_memory.max_mapped_bytes)
+        self._surroundings = Surroundings(self._channel, self._config.shared_memory.max_mapped_bytes)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._greeted: asyncio.Future[None] = self._loop.create_future()
         self._idle: asyncio.Future[None] | None = None
-        self._grant = _checked_grant(grant)
+        self._grant = checked_grant(grant)
         self._highest_grant = self._grant
         self._remote_grant = 0
-        self._was_writable = True
-        self._said_hello = False
         self._closing = False
         self._closed = False
         self._outgoing = CallTable()
         self._incoming: dict[int, IncomingCall] = {}
-        self._remote_board: AcceptBoard | None = None  # for the other side's calls: we write, it reads
         self._calls_sent = 0
         self._calls_received = 0
 
@@ -102,7 +94,7 @@ class Peer:
         """Greets the other side, sends the grant and begins to read. Set the callbacks before."""
         board = AcceptBoard.create()
         hello = frames.encode(
-            frames.HELLO, frames.MAGIC, count=frames.PROTOCOL_VERSION, flags=0 if board is None else _HAS_BOARD
+            frames.HELLO, frames.MAGIC, count=frames.PROTOCOL_VERSION, flags=0 if board is None else HAS_BOARD
         )
         self._channel.start()
         if board is None:
@@ -172,7 +164,7 @@ class Peer:
 
     @grant.setter
     def grant(self, calls: int) -> None:
-        self._grant = _checked_grant(calls)
+        self._grant = checked_grant(calls)
         self._highest_grant = max(self._highest_grant, self._grant)
         self._send_grant()
 
@@ -236,8 +228,6 @@ class Peer:
             self._outgoing.take(call_id)
             raise
         self._calls_sent += 1
-        if self._channel.unsent_bytes >= self._config.high_water_bytes:
-            self._was_writable = False
         return call_id
 
     def cancel(self, call_id: int) -> None:
@@ -323,12 +313,13 @@ class Peer:
     # --- Receiving
 
     def _on_frames(self, received: list[Frame], now: float) -> None:
+        surroundings = self._surroundings
         had_credits = self.credits > 0
         try:
             for frame in received:
                 kind = frame.kind
-                if not self._said_hello:
-                    self._on_hello(frame)
+                if not surroundings.greeted:
+                    surroundings.greet(frame)
                 elif kind == frames.RESULT or kind == frames.ERROR:
                     self._on_answer(frame)
                 elif kind == frames.CALL:
@@ -347,7 +338,7 @@ class Peer:
 
     def _on_answer(self, frame: Frame) -> None:
         call_id = frame.call_id
-        buffers = self._views(frame.parts)
+        buffers = self._surroundings.views(frame.parts)
         try:
             on_reply = self._outgoing.take(call_id)
         except KeyError:
@@ -359,10 +350,7 @@ class Peer:
         else:
             code, message = frames.decode_error(frame.meta)
             reply = Reply(False, b"", buffers, code, message, frame.first, frame.second, frame.count)
-        try:
-            on_reply(reply)
-        except Exception:  # noqa: BLE001 - the owner's code: its failure must not cost the other replies of this read
-            _LOG.exception("a reply callback failed; call %#x", call_id)
+        tell(on_reply, reply)
 
     def _on_incoming(self, frame: Frame, now: float) -> None:
         call_id = frame.call_id
@@ -371,21 +359,16 @@ class Peer:
         if len(self._incoming) >= self._highest_grant:
             raise MalformedFrame(f"more calls than the {self._highest_grant} that were granted")
         deadline = frame.first if frame.first < math.inf else None
-        buffers = self._views(frame.parts)
-        call = IncomingCall(self, self._remote_board, call_id, frame.meta, buffers, deadline, frame.flags, now)
+        buffers = self._surroundings.views(frame.parts)
+        call = IncomingCall(self, self._surroundings.board, call_id, frame.meta, buffers, deadline, frame.flags, now)
         self._incoming[call_id] = call
         self._calls_received += 1
         if self._closing:
             call.fail(Draining.code, "this side of the connection is closing and takes no new calls")
         elif self.on_call is None:
             call.fail(NoReadyReplica.code, "this side of the connection serves no calls")
-        else:
-            try:
-                self.on_call(call)
-            except Exception:  # noqa: BLE001 - the owner's code: its failure is this call's failure, not the connection's
-                _LOG.exception("a call handler failed; call %#x", call_id)
-                if call_id in self._incoming:
-                    call.fail(Bug.code, "the handler of calls failed; see the log of the serving process")
+        elif not tell(self.on_call, call) and call_id in self._incoming:
+            call.fail(Bug.code, "the handler of calls failed; see the log of the serving process")
 
     def _on_other(self, frame: Frame) -> None:
         kind = frame.kind
@@ -394,7 +377,8 @@ class Peer:
             if not self._greeted.done():
                 self._greeted.set_result(None)
         elif kind == frames.NOTICE:
-            self._on_notice_frame(frame)
+            if self.on_notice is not None:
+                tell(self.on_notice, frame.meta)
         elif kind == frames.CANCEL:
             call = self._incoming.get(frame.call_id)
             if call is not None:
@@ -402,66 +386,29 @@ class Peer:
         elif kind == frames.ACCEPT:
             self._outgoing.accept(frame.call_id)
         elif kind == frames.SEGMENT:
-            self._on_segment(frame)
+            self._surroundings.add_segment(frame)
         elif kind == frames.RETIRE:
-            self._mapped.remove(frame.call_id)
+            self._surroundings.segments.remove(frame.call_id)
         elif kind != frames.HEARTBEAT:
             raise MalformedFrame(f"a frame of kind {kind} in the middle of the connection")
 
-    def _on_notice_frame(self, frame: Frame) -> None:
-        if self.on_notice is None:
-            return
-        try:
-            self.on_notice(frame.meta)
-        except Exception:  # noqa: BLE001 - the owner's code: its failure is not the connection's
-            _LOG.exception("a notice handler failed")
-
-    def _on_hello(self, frame: Frame) -> None:
-        if frame.kind != frames.HELLO or frame.call_id != frames.MAGIC:
-            raise MalformedFrame("expected a greeting first: the other side is not a Trilith process")
-        if frame.count != frames.PROTOCOL_VERSION:
-            raise MalformedFrame(f"expected protocol version {frames.PROTOCOL_VERSION}, got {frame.count}")
-        if frame.flags & _HAS_BOARD:
-            self._remote_board = AcceptBoard.receive(self._descriptor())
-        self._said_hello = True
-
-    def _on_segment(self, frame: Frame) -> None:
-        descriptor = self._descriptor()
-        if len(frame.meta) != SLOT_BYTES.size:
-            os.close(descriptor)
-            raise MalformedFrame(f"expected {SLOT_BYTES.size} bytes about a segment, got {len(frame.meta)}")
-        (slot_bytes,) = SLOT_BYTES.unpack(frame.meta)
-        self._mapped.add(frame.call_id, descriptor, slots=frame.count, slot_bytes=slot_bytes)
-
-    def _descriptor(self) -> int:
-        descriptor = self._channel.take_descriptor()
-        if descriptor is None:
-            raise MalformedFrame("a frame came without its descriptor")
-        return descriptor
-
-    def _views(self, parts: list[memoryview | SharedPart]) -> list[memoryview]:
-        return [part if isinstance(part, memoryview) else self._mapped.view(part) for part in parts]
-
     # --- Room and end
 
-    def _on_written(self) -> None:
-        writable = self.writable
-        if writable and not self._was_writable:
-            self._was_writable = True
+    def _on_written(self, sent_bytes: int) -> None:
+        unsent_bytes = self._channel.unsent_bytes
+        if unsent_bytes < self._config.high_water_bytes <= unsent_bytes + sent_bytes:
             self._check_credits()
         if self._closing:
             self._check_idle()
 
     def _check_unsent(self) -> None:
         unsent_bytes = self._channel.unsent_bytes
-        if unsent_bytes >= self._config.high_water_bytes:
-            self._was_writable = False
-            if unsent_bytes > self._config.max_unsent_bytes:
-                self._on_end(f"the other side does not read: {unsent_bytes} bytes are unsent", True)
+        if unsent_bytes > self._config.max_unsent_bytes:
+            self._on_end(f"the other side does not read: {unsent_bytes} bytes are unsent", True)
 
     def _check_credits(self) -> None:
         if self.on_credits is not None and self.credits > 0:
-            self.on_credits()
+            tell_nothing(self.on_credits)
 
     def _check_idle(self) -> None:
         idle = self._idle
@@ -482,7 +429,7 @@ class Peer:
     def _on_end(self, reason: str, broken: bool) -> None:
         # The end of a process is its supervisor's news; a broken protocol is this connection's own.
         if broken and not self._closed:
-            _LOG.error("the connection to another Trilith process was ended: %s", reason)
+            LOG.error("the connection to another Trilith process was ended: %s", reason)
         self._end(reason)
 
     def _end(self, reason: str) -> None:
@@ -494,11 +441,11 @@ class Peer:
         if self._timer is not None:
             self._timer.cancel()
         lost = self._outgoing.empty()
-        self._outgoing.board = self._remote_board = None
+        self._outgoing.board = None
         incoming = list(self._incoming.values())
         self._incoming.clear()
         self._sender.pool.close()
-        self._mapped.close()
+        self._surroundings.close()
         for future in (self._greeted, self._idle):
             if future is not None and not future.done():
                 future.set_result(None)
@@ -508,11 +455,11 @@ class Peer:
 
     def _report_lost(self, lost: list[tuple[LostCall, OnReply]]) -> None:
         if self.on_lost is not None:
-            self.on_lost([call for call, _ in lost])
+            tell(self.on_lost, [call for call, _ in lost])
             return
         message = f"the connection to the process that held the call has ended: {self.lost_reason}"
         for _, on_reply in lost:
-            on_reply(Reply(False, b"", [], ReplicaLost.code, message, 0.0, 0.0, 0))
+            tell(on_reply, Reply(False, b"", [], ReplicaLost.code, message, 0.0, 0.0, 0))
 
     # --- For operators and tests
 
@@ -537,8 +484,8 @@ class Peer:
             slots=slots,
             slots_in_use=slots_in_use,
             segment_bytes=self._sender.pool.total_bytes,
-            mapped_bytes=self._mapped.total_bytes,
-            accept_board=self._remote_board is not None,
+            mapped_bytes=self._surroundings.segments.total_bytes,
+            accept_board=self._surroundings.board is not None,
         )
 
     def check_integrity(self) -> None:
@@ -556,7 +503,12 @@ class Peer:
         return f"<Peer {len(self._outgoing)} in flight, {self.credits} credits, {len(self._incoming)} incoming>"
 
 
-def _checked_grant(calls: int) -> int:
+def checked_grant(calls: int) -> int:
+    """The grant itself.
+
+    Raises:
+        InvalidConfig: it is not 0 to 4096.
+    """
     if not 0 <= calls <= MAX_CALLS:
         raise InvalidConfig(f"grant: expected 0 to {MAX_CALLS} calls at a time on one connection, got {calls}")
     return calls
@@ -566,9 +518,5 @@ def _cancel(call: IncomingCall) -> None:
     if call.cancelled:
         return
     call.cancelled = True
-    if call.on_cancel is None:
-        return
-    try:
-        call.on_cancel()
-    except Exception:  # noqa: BLE001 - the owner's code: its failure is not the connection's
-        _LOG.exception("a cancel callback failed; call %#x", call.id)
+    if call.on_cancel is not None:
+        tell_nothing(call.on_cancel)
