@@ -92,8 +92,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--generator", choices=["auto", "own"], default="auto", help="auto: wrk if it is installed")
     parser.add_argument("--json", type=Path, help="write everything that was measured to this file")
     options = parser.parse_args()
-    if options.workload != "echo" and "grpc-aio" in options.peers:
-        parser.error("grpc-aio has only the echo")
+    for name in options.peers:
+        if options.workload != "echo" and PEERS[name].protocol == "grpc":
+            parser.error(f"{name} has only the echo")
     return options
 
 
@@ -119,8 +120,8 @@ def _table(options: argparse.Namespace, medians: dict[str, Figures], rounds: dic
     table.add_column("peer")
     for name in ("req/s", "p50 ms", "p99 ms", "CPU us/req", "req/s ratio", "CPU ratio", "failed", "rounds"):
         table.add_column(name, justify="right")
-    ours = medians.get("trilith")
     for name, figures in sorted(medians.items(), key=lambda item: -item[1].requests_per_s):
+        ours = medians.get("trilith-grpc" if PEERS[name].protocol == "grpc" else "trilith")
         ratios = ["-", "-"]
         if ours is not None:
             cpu_ratio = figures.server_cpu_per_request_s / ours.server_cpu_per_request_s

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.peers.environment import DEFAULT_FOLDER
+from benchmarks.peers.identity import write_repository
 from benchmarks.peers.workloads import OCR_MODELS, Workload
 
 SERVERS = Path(__file__).parent / "servers"
@@ -42,6 +44,12 @@ def _trilith(bin_folder: Path, port: int, workload: Workload) -> list[str]:
     target = f"{APPS / workload.module}.py:{_TRILITH_SERVICES[workload.name]}"
     ports = ["--http-port", str(port), "--grpc-port", "0", "--metrics-port", "0"]
     return [str(bin_folder / "trilith"), "serve", target, *ports, "--models", str(OCR_MODELS)]
+
+
+def _trilith_grpc(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+    repository = write_repository(DEFAULT_FOLDER / "identity-repository")
+    ports = ["--http-port", "0", "--grpc-port", str(port), "--metrics-port", "0"]
+    return [str(bin_folder / "trilith"), "serve", str(repository), *ports]
 
 
 def _mosec(bin_folder: Path, port: int, workload: Workload) -> list[str]:
@@ -83,6 +91,13 @@ _RAY_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
 _RAY_FAST = {"RAY_SERVE_THROUGHPUT_OPTIMIZED": "1", "RAY_SERVE_ENABLE_HA_PROXY": "1"}
 _ALL = (
     Peer(name="trilith", environment="", command=_trilith, settings="defaults: a gateway and one worker process"),
+    Peer(
+        name="trilith-grpc",
+        environment="",
+        command=_trilith_grpc,
+        protocol="grpc",
+        settings="a model repository with an ONNX identity, FP32[4], through ONNX Runtime; echo only",
+    ),
     Peer(
         name="mosec",
         environment="mosec",

@@ -80,7 +80,7 @@ def breakdown_table(breakdown: Breakdown, concurrency: int) -> Table:
     for span in breakdown.spans:
         key = span.key
         table.add_row(
-            floor_name(key.floor),
+            str(key.floor) if key.floor else "",
             f"{key.name}: {key.earlier} -> {key.later}",
             "",
             *_span_cells(span.own),
@@ -95,8 +95,26 @@ def notes(report: BenchReport) -> Iterator[str]:
         yield "Interrupted: the last level was not measured to its end."
     for level in report.levels:
         yield from _level_notes(level)
+    for level in reversed(report.levels):
+        if level.breakdown is not None:
+            yield verdict(level.breakdown)
+            break
     if report.levels and all(level.breakdown is None for level in report.levels):
         yield "No breakdown: the server does not answer the trilith-timeline header (it is not Trilith, or it is off)."
+
+
+def verdict(breakdown: Breakdown) -> str:
+    """The floor that takes most of the time, and its longest span, in one sentence."""
+    floor = breakdown.floors[0]
+    span = max(
+        (span for span in breakdown.spans if span.key.floor == floor.floor),
+        key=lambda span: span.own.mean_s * span.own.count,
+    )
+    where = floor_name(floor.floor) if floor.floor else "network, kernel and generator, outside the server"
+    key = span.key
+    return (
+        f"Most of the time, {floor.share:.0%}, goes to {where}; there most to {key.name}: {key.earlier} -> {key.later}."
+    )
 
 
 def _level_notes(level: LevelResult) -> Iterator[str]:
