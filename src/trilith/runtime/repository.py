@@ -173,10 +173,9 @@ def _model_path(folder: Path, version: int, spec: ModelSpec, kind: BackendKind) 
     filename = spec.filename or kind.filename
     if not filename:
         return None
-    path = folder / str(version) / filename
-    if not path.resolve().is_relative_to(folder.resolve()) and not path.is_symlink():
+    if Path(filename).is_absolute() or ".." in Path(filename).parts:
         raise InvalidConfig(f"{folder}: the model file {filename!r} must lie in the folder of its version")
-    return path
+    return folder / str(version) / filename
 
 
 def _listing(versions: Sequence[int]) -> str:
