@@ -7,55 +7,17 @@ Rule 2: a call that comes while the models of a revision are being loaded waits 
 from __future__ import annotations
 
 import time
-from typing import Final
-
-import msgspec
 
 from trilith.core.context import Context
 from trilith.core.request import InferResponse
-from trilith.core.tensor import DataType, TensorSpec
 from trilith.core.timeline import ANSWERED, RECEIVED, Timeline
 from trilith.errors import NotFound, TrilithError
-from trilith.net.transport import Buffer, IncomingCall
+from trilith.net.transport import IncomingCall
+from trilith.orchestration.engine.model_wire import INFER, SIGNATURE, pack_signature
 from trilith.runtime import Runtime
 from trilith.service import ModelSignature
 from trilith.wire.calls import TENSORS_CONTENT_TYPE, CallMeta, ResultMeta, pack_meta
 from trilith.wire.tensors import pack_response, unpack_request
-
-INFER: Final = "infer"
-"""Method of a `CallMeta` without a service: run the model that the tensors' header names."""
-SIGNATURE: Final = "signature"
-"""Method of a `CallMeta` without a service: what the model named in `content_type` takes and gives, as msgpack."""
-
-
-class _Tensor(msgspec.Struct, array_like=True, frozen=True):
-    name: str
-    datatype: str
-    shape: tuple[int, ...]
-
-
-class _Signature(msgspec.Struct, array_like=True, frozen=True):
-    inputs: list[_Tensor]
-    outputs: list[_Tensor]
-
-
-def pack_signature(signature: ModelSignature) -> bytes:
-    """A model's inputs and outputs as msgpack."""
-    inputs, outputs = (
-        [_Tensor(spec.name, str(spec.datatype), spec.shape) for spec in specs]
-        for specs in (signature.inputs, signature.outputs)
-    )
-    return msgspec.msgpack.encode(_Signature(inputs, outputs))
-
-
-def unpack_signature(raw: Buffer) -> ModelSignature:
-    """The inverse of `pack_signature`."""
-    found = msgspec.msgpack.decode(raw, type=_Signature)
-    inputs, outputs = (
-        tuple(TensorSpec(name=t.name, datatype=DataType(t.datatype), shape=t.shape) for t in tensors)
-        for tensors in (found.inputs, found.outputs)
-    )
-    return ModelSignature(inputs=inputs, outputs=outputs)
 
 
 class ModelDesk:

@@ -8,31 +8,20 @@ Rule 3: when the gateway is being replaced, calls that were lost get an error; n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from trilith.core.context import Context
-from trilith.core.request import InferRequest
-from trilith.core.timeline import Timeline
 from trilith.errors import NoReadyReplica
 from trilith.net.transport import Buffer, Peer, Reply
-from trilith.orchestration.engine.model_calls import INFER, SIGNATURE, unpack_signature
 from trilith.service import (
     InProcessResolver,
     ModelCaller,
-    ModelSignature,
     Placement,
     RemoteServiceCaller,
     ServiceCaller,
     ServiceSpec,
-    tracing,
 )
-from trilith.service import context as current_call
-from trilith.wire.calls import TENSORS_CONTENT_TYPE, CallMeta, ResultMeta, pack_meta, unpack_result
-from trilith.wire.tensors import pack_request, unpack_response
-
-if TYPE_CHECKING:
-    from trilith.core.tensor import Array
+from trilith.wire.calls import CallMeta, ResultMeta, pack_meta, unpack_result
 
 _GATEWAY_WITHIN_S = 10.0
 
@@ -116,33 +105,6 @@ class RemoteResolver:
         """The caller of a model, at the node or in this process."""
         if placement == "replica":
             return self._local.model(reference, placement)
+        from trilith.orchestration.engine.remote_model import RemoteModel  # numpy, only where a model is used
+
         return RemoteModel(reference, self._link)
-
-
-class RemoteModel:
-    """Runs one model of the node's runtime through the gateway."""
-
-    def __init__(self, reference: str, link: GatewayLink) -> None:
-        self._reference = reference
-        self._link = link
-
-    async def signature(self) -> ModelSignature:
-        """What the model takes and gives; waits until the node has loaded it.
-
-        Raises:
-            TrilithError: it cannot be loaded there.
-        """
-        made_for = current_call()
-        meta = CallMeta("", SIGNATURE, self._reference, made_for.request_id)
-        _, buffers = await self._link.send(meta, [], made_for)
-        return unpack_signature(buffers[0])
-
-    async def infer(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs by name: views of received memory, this caller's alone."""
-        made_for = current_call()
-        request = InferRequest(model=self._reference, inputs=dict(inputs))
-        meta = CallMeta("", INFER, TENSORS_CONTENT_TYPE, made_for.request_id, None, tracing.get())
-        result, buffers = await self._link.send(meta, pack_request(request), made_for)
-        if result.timeline is not None:
-            made_for.timeline.adopt(Timeline.from_builtins(result.timeline))
-        return unpack_response(buffers).outputs
