@@ -14,8 +14,8 @@ Rule 2: a synchronous method runs in a thread. Its slot is held until the thread
 Rule 3: an item that cannot be decoded fails alone; its batch runs without it.
 Rule 4: what a method raised is logged with its traceback (`failure.py`).
 
-An asynchronous method runs in a task of its own, always: `asyncio.timeout` and `TaskGroup` need one, and it costs 1 to 2
-microseconds.
+An asynchronous method always runs in a task of its own: `asyncio.timeout` and `TaskGroup` need one, and it costs one or
+two microseconds.
 """
 
 from __future__ import annotations

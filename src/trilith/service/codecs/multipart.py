@@ -1,4 +1,4 @@
-"""multipart/form-data bodies: fields and files of a form. The parser is python-multipart's; the limits are ours."""
+"""multipart/form-data bodies: fields and files of a form. The parser is python-multipart's, which bounds a part's headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from trilith.errors import InvalidInput, PayloadTooLarge
 
 _MAX_PARTS: Final = 1000
-_MAX_PART_HEAD_BYTES: Final = 8192
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,25 +40,17 @@ class _Reading:
     name: bytearray = field(default_factory=bytearray)
     value: bytearray = field(default_factory=bytearray)
     body: bytearray = field(default_factory=bytearray)
-    head_bytes: int = 0
 
     def on_part_begin(self) -> None:
         if len(self.parts) >= _MAX_PARTS:
             raise PayloadTooLarge(f"a form may have at most {_MAX_PARTS} parts")
-        self.headers, self.body, self.head_bytes = {}, bytearray(), 0
+        self.headers, self.body = {}, bytearray()
         self.name, self.value = bytearray(), bytearray()
 
-    def _count(self, size: int) -> None:
-        self.head_bytes += size
-        if self.head_bytes > _MAX_PART_HEAD_BYTES:
-            raise PayloadTooLarge(f"the headers of a form's part may have at most {_MAX_PART_HEAD_BYTES} bytes")
-
     def on_header_field(self, raw: bytes, start: int, end: int) -> None:
-        self._count(end - start)
         self.name += raw[start:end]
 
     def on_header_value(self, raw: bytes, start: int, end: int) -> None:
-        self._count(end - start)
         self.value += raw[start:end]
 
     def on_header_end(self) -> None:
@@ -96,8 +87,8 @@ def parse_form(content_type: str, body: bytes | memoryview) -> list[Part]:
         body: the whole body.
 
     Raises:
-        InvalidInput: there is no boundary, the form is malformed or cut short.
-        PayloadTooLarge: it has too many parts, or a part's headers are too long.
+        InvalidInput: there is no boundary; the form is malformed or cut short; a part's headers are too long.
+        PayloadTooLarge: it has too many parts.
     """
     _, options = parse_options_header(content_type.encode("latin-1", "replace"))
     boundary = options.get(b"boundary")

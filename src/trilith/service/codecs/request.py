@@ -235,8 +235,9 @@ class RequestDecoder:
         if media.is_json(media.media_type(part.content_type)):
             return types.read_json(adapter, part.body, where)
         # A plain field has text alone: `5` may be meant as the text or as the number, and the annotation knows.
+        text = _text(part, where)
         try:
-            return types.read_json(adapter, msgspec.json.encode(_text(part, where)), where)
+            return types.read_json(adapter, msgspec.json.encode(text), where)
         except InvalidInput:
             return types.read_json(adapter, part.body, where)
 

@@ -160,7 +160,7 @@ def _has_special(annotation: Any, seen: frozenset[type] = frozenset()) -> bool:
             return False
         hints = typing.get_type_hints(annotation, include_extras=True)
         return any(_has_special(hint, seen | {annotation}) for hint in hints.values())
-    return any(_has_special(part, seen) for part in typing.get_args(annotation) if not is_array(part))
+    return any(_has_special(part, seen) for part in typing.get_args(annotation))
 
 
 def rewrite(annotation: Any) -> Any:

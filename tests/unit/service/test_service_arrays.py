@@ -1,0 +1,188 @@
+"""numpy arrays as JSON, as `.npy`, in forms; values never change on the way."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+from numpy.typing import NDArray
+
+import trilith
+from trilith.errors import InvalidInput
+from trilith.service.codecs import arrays
+
+DTYPES = st.sampled_from(["bool", "int8", "uint8", "int32", "int64", "uint64", "float16", "float32", "float64"])
+ANY = DTYPES.flatmap(lambda dtype: arrays_of.arrays(dtype, arrays_of.array_shapes(min_dims=0, min_side=0, max_side=4)))
+
+
+@settings(max_examples=25)
+
+
+@given(ANY)
+def test_json_round_trip(array):
+    found = arrays.from_nested(json.loads(arrays.to_json(array)), str(array.dtype))
+    assert found.dtype == array.dtype
+    if array.dtype.kind == "f":  # JSON has no infinity: it is null, as NaN is
+        array = np.where(np.isfinite(array), array, np.nan)
+    if array.size:
+        np.testing.assert_array_equal(found, array)
+        assert found.shape == array.shape
+
+
+@settings(max_examples=25)
+
+
+@given(st.sampled_from(["c8", ">f4", "<i2", "S3", "U4", "M8[s]", "?"]).flatmap(lambda d: arrays_of.arrays(d, (2, 3))))
+def test_npy_round_trip_of_rarer_types(array):
+    found = arrays.from_npy(arrays.to_npy(array))
+    assert found.dtype == array.dtype
+    np.testing.assert_array_equal(found, array)
+
+
+@settings(max_examples=25)
+
+
+@given(ANY, st.booleans())
+def test_npy_round_trip(array, fortran):
+    array = np.asfortranarray(array) if fortran else array
+    found = arrays.from_npy(arrays.to_npy(array))
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    np.testing.assert_array_equal(found, array)
+    raw = io.BytesIO()
+    np.save(raw, array)
+    np.testing.assert_array_equal(arrays.from_npy(raw.getvalue()), array)
+
+
+@settings(max_examples=25)
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_npy_file_are_refused(body):
+    with pytest.raises(InvalidInput):
+        arrays.from_npy(body)
+
+
+@settings(max_examples=25)
+
+
+@given(ANY, st.data())
+def test_a_cut_npy_file_is_refused(array, data):
+    whole = arrays.to_npy(array)
+    end = data.draw(st.integers(0, len(whole) - 1))
+    with pytest.raises(InvalidInput):
+        arrays.from_npy(whole[:end])
+
+
+def test_pickled_objects_are_refused_both_ways():
+    raw = io.BytesIO()
+    np.save(raw, np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(InvalidInput, match="array of object is not read"):
+        arrays.from_npy(raw.getvalue())
+    with pytest.raises(TypeError, match="array of object cannot be sent"):
+        arrays.to_npy(np.array([{}], dtype=object))
+    with pytest.raises(TypeError, match="array of object cannot be sent"):
+        arrays.to_raw(np.array([{}], dtype=object))
+
+
+def test_a_header_that_claims_too_much_allocates_nothing():
+    raw = io.BytesIO()
+    np.lib.format.write_array_header_1_0(raw, {"descr": "<f8", "fortran_order": False, "shape": (2**50,)})
+    with pytest.raises(InvalidInput, match="has 9007199254740992 bytes, got 0"):
+        arrays.from_npy(raw.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "message"),
+    [
+        ([[1], [1, 2]], "", "equal lengths"),
+        ([1.5], "int64", "expected an array of int64, got float64"),
+        ([300], "uint8", "expected uint8, from 0 to 255; got 300"),
+        ([-1], "uint8", "got -1"),
+        (["1"], "float32", "expected an array of float32"),
+        ([2], "bool", "expected an array of bool"),
+        ([None], "int32", "null"),
+        ([None], "", "null"),
+        ([{}], "float32", "nested lists"),
+        (["a", None], "float64", "nested lists"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(value, dtype, message):
+    with pytest.raises(InvalidInput, match=message):
+        arrays.from_nested(value, dtype)
+
+
+def test_null_is_nan_in_floats_and_back():
+    found = arrays.from_nested([1, None], "float32")
+    assert found.dtype == np.float32
+    assert np.isnan(found[1])
+    assert arrays.to_json(found) == b"[1.0,null]"
+
+
+def test_a_raw_buffer_is_a_view():
+    array = np.arange(6, dtype=np.int16).reshape(2, 3)
+    dtype, shape, raw = arrays.to_raw(array)
+    assert np.shares_memory(np.frombuffer(raw, np.uint8), array)
+    assert np.shares_memory(arrays.from_raw(raw, dtype, shape), array)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [("O", (1,)), ("nonsense", (1,)), ("<i4", (-1,)), ("<i4", ("2",)), ("<i4", (3,)), ("<i4", (1,) * 40), ("V4", (1,))],
+)
+def test_raw_headers_that_lie_are_refused(dtype, shape):
+    with pytest.raises(InvalidInput):
+        arrays.from_raw(b"abcd", dtype, shape)
+
+
+@trilith.service
+class Arrays:
+    @trilith.api
+    async def double(self, x: NDArray[np.float32], factor: int = 2) -> NDArray[np.float32]:
+        assert x.dtype == np.float32
+        return x * np.float32(factor)
+
+    @trilith.api
+    def both(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return a + b
+
+    @trilith.api
+    def stack(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        return arrays
+
+    @trilith.api
+    def nested(self, named: dict[str, NDArray[np.int32]]) -> dict[str, NDArray[np.int32]]:
+        assert all(array.dtype == np.int32 for array in named.values())
+        return named
+
+
+def test_json_in_and_out(call_once):
+    assert call_once(Arrays, "double", b'{"x": [[1, 2.5]], "factor": 4}').body == b"[[4.0,10.0]]"
+
+
+def test_the_accept_header_chooses_npy(call_once):
+    answer = call_once(Arrays, "double", b'{"x": [1]}', accept="application/x-npy, application/json;q=0.5")
+    assert answer.meta.content_type == "application/x-npy"
+    np.testing.assert_array_equal(np.load(io.BytesIO(answer.body), allow_pickle=False), np.float32([2]))
+
+
+def test_an_npy_body_is_the_only_array(call_once):
+    body = arrays.to_npy(np.float32([1, 2]))
+    assert call_once(Arrays, "double", body, "application/x-npy").body == b"[2.0,4.0]"
+
+
+def test_an_npy_body_of_another_dtype_is_refused(call_once):
+    with pytest.raises(InvalidInput, match="Arrays.double: x: expected an array of float32, got complex128"):
+        call_once(Arrays, "double", arrays.to_npy(np.array([1j])), "application/x-npy")
+
+
+def test_nested_arrays(call_once):
+    assert call_once(Arrays, "nested", b'{"named": {"a": [1, 2]}}').body == b'{"a":[1,2]}'
+    with pytest.raises(InvalidInput, match=r"expected an array of int32, got float64 - at `\$\.named\.a`"):
+        call_once(Arrays, "nested", b'{"named": {"a": [1.5]}}')
+
+
+def test_lists_of_arrays(call_once):
+    assert call_once(Arrays, "stack", b'{"arrays": [[1], [2, 3]]}').body == b"[[1],[2,3]]"
