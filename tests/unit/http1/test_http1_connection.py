@@ -598,6 +598,40 @@ class TestStreams:
         assert client.transport.written.count(b"\r\n\r\n") == 1
         assert not client.transport.closed
 
+    def test_a_body_that_ends_while_its_answer_streams(self, connect: Connect) -> None:
+        async def app(request: HttpRequest) -> None:
+            await request.stream(request.chunks())
+
+        client = connect(app)
+        client.send(CHUNKED + chunk(3), b"0\r\n\r\n" + GET % b"2")
+        assert client.statuses == [200], "the next request waits, and the answer said that it is the last"
+        assert client.transport.written.endswith(b"3\r\nxxx\r\n0\r\n\r\n")
+        assert client.transport.closed
+
+    def test_a_body_that_breaks_while_its_answer_streams(self, connect: Connect) -> None:
+        async def app(request: HttpRequest) -> None:
+            await request.stream(request.chunks())
+
+        client = connect(app)
+        client.send(CHUNKED + chunk(3), b"zz\r\n")
+        assert client.transport.aborted
+        assert not client.transport.written.endswith(b"0\r\n\r\n")
+
+    def test_a_stream_answered_before_its_body_breaks(self, connect: Connect) -> None:
+        async def source() -> AsyncIterator[bytes]:
+            yield b"a"
+            await gate.wait()
+
+        gate = asyncio.Event()
+        client = connect(lambda request: request.stream(source()), early_start_bytes=5, body_timeout_s=5)
+        client.send(post(10, b"abc"))
+        assert b"connection: close" not in client.transport.written, "it hopes to skip the rest of the body"
+        client.at(6)
+        gate.set()
+        client.settle()
+        assert client.transport.written.endswith(b"0\r\n\r\n")
+        assert client.transport.eof, "the rest did not come"
+
     def test_two_streams_are_a_bug(self, connect: Connect) -> None:
         async def source() -> AsyncIterator[bytes]:
             yield b"abc"
@@ -724,6 +758,12 @@ class TestAnswers:
         assert repr(first) == "<HttpRequest mine GET / answered>"
         assert first.header(b"host") == b"a"
         assert first.header(b"nope") is None
+
+    def test_a_body_that_is_not_bytes_is_refused(self, connect: Connect) -> None:
+        client = connect(lambda request: request.respond(200, "text"))  # type: ignore[arg-type]
+        client.send(GET % b"1")
+        assert client.statuses == [500]
+        assert b"must be bytes, bytearray or memoryview, got str" in client.transport.written
 
     @pytest.mark.parametrize("body", [b"abcd", bytearray(b"abcd"), memoryview(b"abcd"), memoryview(b"abXcXdX")[:0]])
     def test_buffers(self, connect: Connect, body: bytes) -> None:

@@ -180,7 +180,7 @@ class HttpConnection(asyncio.Protocol):
         request.finish_body(monotonic())
         if not request.queued:
             self._enqueue(request)
-        elif request is self._current and request.answered:
+        elif request is self._current and request.finished:
             self._proceed()  # the answer went out before the end of the body
 
     # The order of requests.
@@ -221,7 +221,7 @@ class HttpConnection(asyncio.Protocol):
         self._reader.stop()
         request, self._reading = self._reading, None
         if request is not None and request.queued:
-            if request is self._current and request.answered:
+            if request is self._current and request.finished:
                 self._close(still_sending=True)
             else:
                 request.refuse(found)
@@ -295,7 +295,7 @@ class HttpConnection(asyncio.Protocol):
         self._state.counters.aborted_streams += 1
 
     def _answered(self, request: HttpRequest, *, keep: bool) -> None:
-        if not keep:
+        if not keep or (self._reader.stopped and not request.complete):
             self._close(still_sending=not request.complete or self._reader.stopped)
         elif request.complete:
             self._proceed()
@@ -361,7 +361,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _close(self, *, still_sending: bool) -> None:
         self._reader.stop()
-        self._current = None
+        self._current = self._reading = None
         self._waiting.clear()
         if not still_sending or self._lost:
             self._gate.forget()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from trilith.errors import Bug, Cancelled, TrilithError
 from trilith.net.http1.request import HttpRequest
@@ -24,7 +24,10 @@ def dispatch(state: ServerState, request: HttpRequest) -> None:
         _fail(request, error)
         return
     if answer is not None:
-        request.attach(state.loop.create_task(_run(request, answer)))
+        # The application's own coroutine, not one around it: cancelled before its first step, it ends without a trace.
+        task = state.loop.create_task(answer)
+        task.add_done_callback(lambda done: _ended(request, done))
+        request.attach(task)
 
 
 def tell_disconnect(request: HttpRequest, callback: Callable[[], None]) -> None:
@@ -35,17 +38,15 @@ def tell_disconnect(request: HttpRequest, callback: Callable[[], None]) -> None:
         _log.exception("request %s: on_disconnect failed", request.request_id)
 
 
-async def _run(request: HttpRequest, answer: Coroutine[Any, Any, None]) -> None:
-    try:
-        await answer
-    except asyncio.CancelledError:
+def _ended(request: HttpRequest, task: asyncio.Task[None]) -> None:
+    if task.cancelled():
         if not request.gone:
             _fail(request, Cancelled("the server took the request back before it was answered"))
-        raise
-    except Exception as error:  # noqa: BLE001 - the application's
-        _fail(request, error)
         return
-    if not request.answered and not request.gone:
+    error = task.exception()
+    if isinstance(error, Exception):
+        _fail(request, error)
+    elif not request.answered and not request.gone:
         _fail(request, Bug(f"{request.method} {request.path} ended without an answer"))
 
 

@@ -3,6 +3,9 @@
 A paused transport reads nothing, so it sees no end of file either. Linux tells of a peer that closed (EPOLLRDHUP)
 without a read: sockets are put into an epoll set of their own while they are paused, and the set's descriptor, readable
 when something happened in it, is watched by the event loop.
+
+One case cannot be seen by anybody: a client that closes while bytes it sent do not fit into the paused socket any more.
+Its end of file stays behind them, and shows when reading goes on.
 """
 
 from __future__ import annotations
@@ -46,7 +49,9 @@ class HangupWatch:
             self._forget(descriptor)
 
     def close(self) -> None:
-        """Ends all watching."""
+        """Ends all watching; a second time it does nothing."""
+        if self._epoll.closed:
+            return
         self._loop.remove_reader(self._epoll.fileno())
         self._epoll.close()
         self._owners.clear()

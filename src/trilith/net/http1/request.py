@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trilith.errors import Bug, InvalidInput, PayloadTooLarge, TrilithError
+from trilith.errors import Bug, InvalidInput, PayloadTooLarge, ServiceError, TrilithError
 from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.streaming import send_stream
 from trilith.wire.http1 import InboundBody, Refusal, RequestReader
@@ -211,15 +211,15 @@ class HttpRequest:
             headers: further headers. Those that frame the message are the server's and refused.
 
         Raises:
-            ServiceError: the status or a header cannot be sent; the request is still open then.
+            ServiceError: the status, the body or a header cannot be sent; the request is still open then.
             Bug: it has been answered before.
         """
         if self._phase != _OPEN:
             if self._phase == _GONE:
                 return
             raise Bug(f"{self!r}: answered twice")
-        if type(body) is memoryview:
-            body = body.cast("B") if body.c_contiguous else body.tobytes()
+        if type(body) is not bytes:
+            body = _buffer(body)
         connection = self._connection
         keep = connection.will_keep(self)
         head = connection.heads.sized(
@@ -359,6 +359,14 @@ class HttpRequest:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+
+def _buffer(body: Buffer) -> Buffer:
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise ServiceError(f"the body of an answer must be bytes, bytearray or memoryview, got {type(body).__name__}")
+    if isinstance(body, memoryview):
+        return body.cast("B") if body.c_contiguous else body.tobytes()
+    return body
 
 
 def _too_large(maximum: int) -> PayloadTooLarge:

@@ -1,0 +1,239 @@
+"""Start, drain, sockets of others, TLS."""
+
+import asyncio
+import datetime
+import ipaddress
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from http1_live import Client, echo, get, post, run, serving, until
+
+from trilith.errors import InvalidConfig, PortInUse, SetupError
+from trilith.net.http1 import HttpRequest, HttpServer, bind_sockets, tls_context
+
+
+def test_a_taken_port() -> None:
+    async def main() -> None:
+        async with serving(echo) as live:
+            with pytest.raises(PortInUse, match=f"127.0.0.1:{live.port}: another process listens there. Stop it, or"):
+                await HttpServer(echo).start(port=live.port)
+
+    run(main)
+
+
+def test_reuse_port_must_be_asked_for_by_both() -> None:
+    first = bind_sockets("127.0.0.1", 0, reuse_port=True)
+    port = first[0].getsockname()[1]
+    with pytest.raises(PortInUse):
+        bind_sockets("127.0.0.1", port)
+    second = bind_sockets("127.0.0.1", port, reuse_port=True)
+    for listening in (*first, *second):
+        listening.close()
+
+
+@pytest.mark.parametrize(("host", "error"), [("no-such-host.invalid", InvalidConfig), ("192.0.2.1", InvalidConfig)])
+def test_a_host_of_elsewhere(host: str, error: type[SetupError]) -> None:
+    with pytest.raises(error, match="cannot listen on"):
+        bind_sockets(host, 0)
+
+
+def test_all_addresses_of_a_name_get_one_port() -> None:
+    bound = bind_sockets("localhost", 0)
+    assert len({listening.getsockname()[1] for listening in bound}) == 1
+    for listening in bound:
+        listening.close()
+
+
+def test_started_twice() -> None:
+    async def main() -> None:
+        async with serving(echo) as live:
+            with pytest.raises(SetupError, match="was started before"):
+                await live.server.start()
+
+    run(main)
+
+
+def test_sockets_of_the_caller(tmp_path: Path) -> None:
+    async def main() -> None:
+        listening = bind_sockets("127.0.0.1", 0)
+        local = socket.socket(socket.AF_UNIX)
+        local.bind(str(tmp_path / "s"))
+        local.listen()
+        server = HttpServer(echo)
+        await server.start(sockets=[*listening, local])
+        assert len(server.addresses) == 1
+        for opening in (
+            asyncio.open_connection(*server.addresses[0]),
+            asyncio.open_unix_connection(str(tmp_path / "s")),
+        ):
+            client = Client(*await opening)
+            await client.send(get())
+            assert (await client.answers("GET"))[0][0] == 200
+            await client.close()
+        assert await server.drain(1) == 0
+
+    run(main)
+
+
+def test_drain_finishes_what_has_begun() -> None:
+    release = asyncio.Event()
+
+    async def app(request: HttpRequest) -> None:
+        await release.wait()
+        request.respond(200, await request.body())
+
+    async def main() -> None:
+        async with serving(app) as live:
+            idle, busy, sending = await live.connect(), await live.connect(), await live.connect()
+            await busy.send(get() + get())
+            await sending.send(post(b"ab", length=4))
+            await until(lambda: live.server.statistics().connections == 3)
+            await until(lambda: live.server.statistics().requests == 1)
+            draining = asyncio.ensure_future(live.server.drain(10))
+            assert await idle.rest() == b""
+            with pytest.raises(ConnectionRefusedError):
+                await live.connect()
+            release.set()
+            await sending.send(b"cd")
+            (_, _, body), (_, headers, _) = (await sending.answers("POST"))[0], (await busy.answers("GET", "GET"))[1]
+            assert body == b"abcd"
+            assert headers[b"connection"] == b"close"
+            assert await draining == 0
+
+    run(main)
+
+
+def test_drain_has_a_deadline() -> None:
+    async def app(request: HttpRequest) -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with serving(app) as live:
+            stuck, half = await live.connect(), await live.connect()
+            await stuck.send(get())
+            await half.send(post(b"ab", length=4))
+            await until(lambda: live.server.statistics().bytes_received == len(get() + post(b"ab", length=4)))
+            assert await live.server.drain(0.1) == 2
+            assert await stuck.rest() == b""
+            assert await half.rest() == b""
+            assert live.server.statistics().connections == 0
+
+    run(main)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A self-signed certificate for 127.0.0.1, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    )
+    folder = tmp_path_factory.mktemp("tls")
+    certificate_path, key_path = folder / "certificate.pem", folder / "key.pem"
+    certificate_path.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    key_path.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return certificate_path, key_path
+
+
+def trusting(certificate: Path) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=certificate)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    return context
+
+
+def test_tls(certificate: tuple[Path, Path]) -> None:
+    async def main() -> None:
+        async with serving(echo, tls=tls_context(*certificate), read_ahead_bytes=10_000) as live:
+            client = await live.connect(ssl=trusting(certificate[0]))
+            assert client.writer.get_extra_info("ssl_object").selected_alpn_protocol() == "http/1.1"
+            for body in (b"abc", b"x" * 3_000_000):
+                await client.send(post(body))
+                ((status, _, answer),) = await client.answers("POST")
+                assert (status, answer == body) == (200, True)
+            await client.send(b"nonsense\r\n\r\n")
+            ((status, _, _),) = await client.answers("GET")
+            assert status == 501
+
+    run(main)
+
+
+def test_tls_too_long_a_body_and_plain_text(certificate: tuple[Path, Path]) -> None:
+    async def main() -> None:
+        limits = {"max_body_bytes": 1000, "linger_timeout_s": 0.2}
+        async with serving(echo, tls=tls_context(*certificate), **limits) as live:
+            client = await live.connect(ssl=trusting(certificate[0]))
+            await client.send(post(b"x" * 400_000))
+            ((status, _, _),) = await client.answers("POST")
+            assert status == 413
+            plain = await live.connect()
+            await plain.send(get())
+            assert b"HTTP" not in await plain.rest()
+
+    run(main)
+
+
+def test_tls_disconnect(certificate: tuple[Path, Path]) -> None:
+    ended: list[str] = []
+
+    async def app(request: HttpRequest) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(request.path)
+
+    async def main() -> None:
+        async with serving(app, tls=tls_context(*certificate), read_ahead_bytes=1000) as live:
+            for data in (get("/a"), post(b"x" * 500_000, length=5_000_000, target="/b")):
+                client = await live.connect(ssl=trusting(certificate[0]))
+                await client.send(data)
+                await until(lambda: live.server.statistics().in_flight == 1)
+                client.writer.transport.abort()
+                await until(lambda: live.server.statistics().connections == 0)
+            assert ended == ["/a", "/b"]
+
+    run(main)
+
+
+def test_tls_client_certificates(certificate: tuple[Path, Path]) -> None:
+    async def main() -> None:
+        async with serving(echo, tls=tls_context(*certificate, client_ca=certificate[0])) as live:
+            known = trusting(certificate[0])
+            known.load_cert_chain(*certificate)
+            client = await live.connect(ssl=known)
+            await client.send(get())
+            assert (await client.answers("GET"))[0][0] == 200
+            # In TLS 1.3 a client learns only after its handshake that its certificate is missing.
+            stranger = await live.connect(ssl=trusting(certificate[0]))
+            try:
+                await stranger.send(get())
+                received = await stranger.rest()
+            except (ssl.SSLError, ConnectionError):
+                received = b""
+            assert received == b""
+            assert live.server.statistics().requests == 1
+
+    run(main)
+
+
+def test_tls_files_that_cannot_be_used(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    with pytest.raises(InvalidConfig, match="cannot use TLS certificate"):
+        tls_context(tmp_path / "none.pem", certificate[1])
+    with pytest.raises(InvalidConfig, match="cannot use TLS client authorities"):
+        tls_context(*certificate, client_ca=tmp_path / "none.pem")
