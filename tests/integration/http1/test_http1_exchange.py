@@ -43,6 +43,16 @@ def test_bodies_of_all_sizes_and_cuts_on_one_connection() -> None:
     run(main)
 
 
+def test_on_the_standard_event_loop() -> None:
+    async def main() -> None:
+        async with serving(echo, read_ahead_bytes=1000) as live:
+            for body in (b"abc", b"x" * 3_000_000):
+                status, _, answer = await live.ask(post(body), "POST")
+                assert (status, answer == body) == (200, True)
+
+    asyncio.run(main())
+
+
 def test_a_request_in_single_bytes() -> None:
     async def main() -> None:
         async with serving(echo) as live:

@@ -126,6 +126,27 @@ def test_drain_has_a_deadline() -> None:
     run(main)
 
 
+def test_drain_cancels_what_goes_on_after_an_answer() -> None:
+    ended: list[bool] = []
+
+    async def app(request: HttpRequest) -> None:
+        request.respond(200)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    async def main() -> None:
+        async with serving(app) as live:
+            assert (await live.ask(get()))[0] == 200
+            assert ended == []
+            assert await live.server.drain(1) == 0
+            assert ended == [True]
+            assert await live.server.drain(1) == 0
+
+    run(main)
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A self-signed certificate for 127.0.0.1, and its key."""
@@ -212,13 +233,18 @@ def test_tls_disconnect(certificate: tuple[Path, Path]) -> None:
 
 
 def test_tls_client_certificates(certificate: tuple[Path, Path]) -> None:
+    def app(request: HttpRequest) -> None:
+        assert request.client_certificate is not None
+        request.respond(200, str(request.client_certificate["subject"]).encode())
+
     async def main() -> None:
-        async with serving(echo, tls=tls_context(*certificate, client_ca=certificate[0])) as live:
+        async with serving(app, tls=tls_context(*certificate, client_ca=certificate[0])) as live:
             known = trusting(certificate[0])
             known.load_cert_chain(*certificate)
             client = await live.connect(ssl=known)
             await client.send(get())
-            assert (await client.answers("GET"))[0][0] == 200
+            ((status, _, body),) = await client.answers("GET")
+            assert (status, body) == (200, b"((('commonName', 'localhost'),),)")
             # In TLS 1.3 a client learns only after its handshake that its certificate is missing.
             stranger = await live.connect(ssl=trusting(certificate[0]))
             try:

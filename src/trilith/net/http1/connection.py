@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from time import monotonic
 from typing import Final, cast
 
@@ -247,6 +248,12 @@ class HttpConnection(asyncio.Protocol):
         if not self._state.draining or self._waiting:
             return True
         return self._reading is not None and self._reading is not request
+
+    @property
+    def client_certificate(self) -> Mapping[str, object] | None:
+        """The client's TLS certificate."""
+        found: Mapping[str, object] | None = self._transport.get_extra_info("peercert")
+        return found or None
 
     def send_continue(self) -> None:
         """Tells the client to go on and send the body."""

@@ -26,7 +26,8 @@ def dispatch(state: ServerState, request: HttpRequest) -> None:
     if answer is not None:
         # The application's own coroutine, not one around it: cancelled before its first step, it ends without a trace.
         task = state.loop.create_task(answer)
-        task.add_done_callback(lambda done: _ended(request, done))
+        state.tasks.add(task)
+        task.add_done_callback(lambda done: _ended(state, request, done))
         request.attach(task)
 
 
@@ -38,7 +39,8 @@ def tell_disconnect(request: HttpRequest, callback: Callable[[], None]) -> None:
         _log.exception("request %s: on_disconnect failed", request.request_id)
 
 
-def _ended(request: HttpRequest, task: asyncio.Task[None]) -> None:
+def _ended(state: ServerState, request: HttpRequest, task: asyncio.Task[None]) -> None:
+    state.tasks.discard(task)
     if task.cancelled():
         if not request.gone:
             _fail(request, Cancelled("the server took the request back before it was answered"))

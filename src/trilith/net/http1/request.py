@@ -8,7 +8,7 @@ Rule 3: all methods are called on the loop's thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trilith.errors import Bug, InvalidInput, PayloadTooLarge, ServiceError, TrilithError
@@ -98,6 +98,11 @@ class HttpRequest:
     def peer(self) -> str:
         """The client's address, `host:port`."""
         return self._connection.peer
+
+    @property
+    def client_certificate(self) -> Mapping[str, object] | None:
+        """The verified certificate of a TLS client, as `ssl.SSLSocket.getpeercert` gives it; None without one."""
+        return self._connection.client_certificate
 
     @property
     def answered(self) -> bool:

@@ -7,6 +7,7 @@ import socket
 import ssl as tls
 from collections.abc import Sequence
 from types import MappingProxyType
+from typing import Final
 
 from trilith.errors import SetupError
 from trilith.net.http1.connection import HttpConnection
@@ -14,6 +15,8 @@ from trilith.net.http1.listen import bind_sockets
 from trilith.net.http1.state import HttpApp, ServerState
 from trilith.net.http1.statistics import HttpCounters, HttpStatistics
 from trilith.wire.http1 import HttpLimits
+
+_SETTLE_S: Final = 1.0  # for connections that were cut and tasks that were cancelled to be gone
 
 
 class HttpServer:
@@ -72,6 +75,8 @@ class HttpServer:
     async def drain(self, deadline_s: float) -> int:
         """Stops: takes no new connection, closes idle ones, finishes what has begun, and cuts the rest.
 
+        Then it cancels what the application still does after its answers. A second call does nothing.
+
         Args:
             deadline_s: seconds after which requests that are still unanswered lose their connection; 0 for at once.
 
@@ -93,7 +98,13 @@ class HttpServer:
         cut = sum(connection.busy for connection in remaining)
         for connection in remaining:
             connection.abort()
-        await self._wait_until_empty(state, 1.0)
+        await self._wait_until_empty(state, _SETTLE_S)
+        # What an application still does after its answers ends here: nobody waits for it.
+        tasks = list(state.tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_SETTLE_S)
         # The clock last: until here it has ended what lasted too long.
         if self._ticker is not None:
             self._ticker.cancel()

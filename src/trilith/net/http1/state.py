@@ -32,6 +32,7 @@ class ServerState:
     Attributes:
         now: the monotonic instant of the last tick, in seconds.
         connections: those that are being served.
+        tasks: what answers, and what goes on after its answer.
         turned_away: those over the limit, until they have read why.
         draining: no further request is taken after those that have begun.
         empty: called when the last connection is gone.
@@ -50,6 +51,7 @@ class ServerState:
         "limits",
         "loop",
         "now",
+        "tasks",
         "turned_away",
     )
 
@@ -62,6 +64,7 @@ class ServerState:
         self.hangups = HangupWatch(loop)
         self.connections: set[HttpConnection] = set()
         self.turned_away: set[HttpConnection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
         self.draining = False
         self.empty: Callable[[], None] | None = None
         self.now = 0.0
