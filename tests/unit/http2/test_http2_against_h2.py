@@ -143,7 +143,7 @@ STEP = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(
     steps=st.lists(STEP, max_size=25),
     stream_window=st.sampled_from([50, 3000, 65_535, 1 << 20]),

@@ -130,18 +130,20 @@ class GrpcCall:
             self._request_id = given.decode("ascii") if usable else uuid.uuid4().hex
         return self._request_id
 
-    def reply(self, message: bytes, *, trailers: Sequence[Field] = ()) -> None:
+    def reply(self, message: bytes | bytearray | memoryview, *, trailers: Sequence[Field] = ()) -> None:
         """Answers with a message and status OK.
 
         Args:
-            message: a serialised protobuf message; kept, not copied, when it is large.
+            message: a serialised protobuf message. Bytes are kept, not copied, when they are many.
             trailers: further trailing metadata, names in lower case.
 
         Raises:
             Bug: the call was answered before.
         """
         if self._may_answer():
-            self.sink.send_reply(self, message, trailers)
+            octets = message if isinstance(message, bytes) else bytes(memoryview(message))
+            self.sink.send_reply(self, octets, trailers)
+            self.state = _ANSWERED
 
     def fail(self, status: GrpcStatus, message: str) -> None:
         """Answers with a status and a sentence for the caller.
@@ -151,6 +153,7 @@ class GrpcCall:
         """
         if self._may_answer():
             self.sink.send_failure(self, status, message)
+            self.state = _ANSWERED
 
     def fail_error(self, error: TrilithError) -> None:
         """Answers with the status of an error of the tree, and its message.
@@ -165,7 +168,4 @@ class GrpcCall:
         if state is _ANSWERED:
             path = self.path.decode("latin-1")
             raise Bug(f"{path} was answered twice (request id {self.request_id}): its handler must answer once")
-        if state is _CANCELLED:
-            return False
-        self.state = _ANSWERED
-        return True
+        return state is not _CANCELLED

@@ -142,10 +142,7 @@ class GrpcConnection(asyncio.Protocol):
         self._server.changed.set()
         if self._timer is not None:
             self._timer.cancel()
-        calls, self._calls = list(self._calls.values()), {}
-        for call in calls:
-            self._ended(call, GrpcStatus.CANCELLED)
-            cancel(call)
+        self._cancel_calls()
 
     # ---- events of the HTTP/2 layer
 
@@ -211,6 +208,7 @@ class GrpcConnection(asyncio.Protocol):
                     self.finish_drain()
             case ConnectionFailed(code=code):
                 self._counters.protocol_errors[code.name] += 1
+                self._cancel_calls()
                 self._close()
             case _:
                 return  # GOAWAY of a client: it opens no more streams, and closes when it has its answers
@@ -253,6 +251,12 @@ class GrpcConnection(asyncio.Protocol):
         answer = EncodedHeaders([(b":status", b"%d" % http_status), *trailers])
         self._http2.send_headers(event.stream_id, answer, end_stream=True)
         self._http2.reset(event.stream_id, ErrorCode.NO_ERROR)
+
+    def _cancel_calls(self) -> None:
+        calls, self._calls = list(self._calls.values()), {}
+        for call in calls:
+            self._ended(call, GrpcStatus.CANCELLED)
+            cancel(call)
 
     # ---- answers
 
@@ -411,15 +415,13 @@ class GrpcConnection(asyncio.Protocol):
             self._http2.go_away()
             self._schedule_flush()
 
-    def cut(self) -> list[asyncio.Task[None]]:
-        """Ends all calls with UNAVAILABLE and closes. Returns the tasks that were cancelled and have yet to end."""
-        calls = list(self._calls.values())
+    def cut(self) -> None:
+        """Ends all calls with UNAVAILABLE, and closes."""
         error = Draining("the server is stopping: send the call to another one")
-        for call in calls:
+        for call in list(self._calls.values()):
             self.send_failure(call, grpc_status(error), error.message)
             cancel(call)
         self._close()
-        return [call.task for call in calls if call.task is not None]
 
     def abort(self) -> None:
         """Drops the socket with what is unwritten."""

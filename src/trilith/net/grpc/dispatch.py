@@ -26,7 +26,9 @@ def dispatch(state: ServerState, call: GrpcCall) -> None:
         _fail(call, error)
         return
     if answer is not None:
-        call.task = state.loop.create_task(_run(call, answer))
+        task = call.task = state.loop.create_task(_run(call, answer))
+        state.tasks.add(task)  # the loop itself holds tasks weakly
+        task.add_done_callback(state.tasks.discard)
 
 
 def cancel(call: GrpcCall) -> None:

@@ -107,12 +107,13 @@ class GrpcServer:
             connection.finish_drain()
         await _wait_while(state, _some_left, ends_at)
         left = list(state.connections)
-        tasks = [task for connection in left for task in connection.cut()]
+        for connection in left:
+            connection.cut()
         await _wait_while(state, _some_left, time.monotonic() + _LAST_WRITES_S)
         for connection in list(state.connections):
             connection.abort()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_TASKS_END_S)
+        if state.tasks:
+            await asyncio.wait(state.tasks, timeout=_TASKS_END_S)
         if self._ticker is not None:
             self._ticker.cancel()
         return len(left)

@@ -22,7 +22,7 @@ the call is. An exception becomes a status: a `TrilithError` its own, anything e
 class ServerState:
     """One server's application, bounds, counts and open connections."""
 
-    __slots__ = ("app", "buffered_bytes", "changed", "connections", "counters", "draining", "limits", "loop")
+    __slots__ = ("app", "buffered_bytes", "changed", "connections", "counters", "draining", "limits", "loop", "tasks")
 
     def __init__(self, app: GrpcApp, limits: GrpcLimits, loop: asyncio.AbstractEventLoop) -> None:
         self.app = app
@@ -30,6 +30,8 @@ class ServerState:
         self.loop = loop
         self.counters = GrpcCounters()
         self.connections: set[GrpcConnection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        """Handlers that run, those of cancelled calls included until they have ended."""
         self.draining = False
         self.changed = asyncio.Event()
         """Set when a connection ended, or began to refuse calls."""

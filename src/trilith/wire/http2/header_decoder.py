@@ -28,8 +28,8 @@ _STATIC: Final[tuple[Field, ...]] = ((b"", b""), *HeaderTable.STATIC_TABLE)
 _STATIC_COUNT: Final = len(_STATIC) - 1
 _ENTRY_OVERHEAD_BYTES: Final = 32
 _MAX_INTEGER_OCTETS: Final = 5
-_MAX_CACHED_BLOCKS: Final = 128
-_MAX_CACHED_BLOCK_BYTES: Final = 2048
+_MAX_CACHED_BLOCKS: Final = 64
+_MAX_CACHED_BLOCK_BYTES: Final = 1024
 
 
 class DecodedBlock:
