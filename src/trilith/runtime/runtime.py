@@ -106,7 +106,7 @@ class Runtime:
         self._outbox = Outbox(self._loop)
         self._loaders = ThreadPoolExecutor(self._config.load_threads, thread_name_prefix="trilith-load")
         async with AsyncExitStack() as stack:
-            stack.callback(self._loaders.shutdown, wait=False, cancel_futures=True)
+            stack.push_async_callback(asyncio.to_thread, self._loaders.shutdown, wait=True, cancel_futures=True)
             stack.push_async_callback(self._stop_models)
             self._open = True
             async with asyncio.TaskGroup() as group:
