@@ -29,8 +29,8 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Coroutine[object, 
             return runner.run(bounded())
 
     run_bounded(asyncio.sleep(0))  # what the loop itself opens once is opened now
-    gc.collect()
     before = open_descriptors()
     yield run_bounded
-    gc.collect()
+    if open_descriptors() > before:
+        gc.collect()  # peers are in cycles, and what failed holds its frames
     assert open_descriptors() <= before

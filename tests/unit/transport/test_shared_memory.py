@@ -87,7 +87,7 @@ class SlotLives(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.kept.clear()
         assert self.linked.used() == 0
-        self.linked.pool.trim(self.now + CONFIG.idle_s)
+        self.linked.pool.trim(self.now + CONFIG.idle_s + 1.0)
         assert self.linked.pool.counts() == (0, 0, 0)
         self.linked.pool.close()
         self.linked.mapped.close()

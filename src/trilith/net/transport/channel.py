@@ -13,6 +13,7 @@ from __future__ import annotations
 import array
 import asyncio
 import os
+import select
 import socket
 import time
 from collections import deque
@@ -61,6 +62,9 @@ class Channel:
         self._loop = asyncio.get_running_loop()
         self._socket = sock
         self._fileno = sock.fileno()
+        # The loop watches this instead of the socket. A socket whose other side died with unread data reports an error,
+        # and libuv stops polling such a one after one callback: its last words and its end might never be read.
+        self._readiness = select.epoll()
         self._reader = reader
         self._on_frames = on_frames
         self._on_end = on_end
@@ -82,7 +86,8 @@ class Channel:
     def start(self) -> None:
         """Begins to read."""
         self._socket.setblocking(False)
-        self._loop.add_reader(self._fileno, self._on_readable)
+        self._readiness.register(self._fileno, select.EPOLLIN)
+        self._loop.add_reader(self._readiness.fileno(), self._on_readable)
 
     def send(self, piece: Buffer) -> None:
         """Writes at the end of this loop turn. The piece must not change until it is sent."""
@@ -131,7 +136,8 @@ class Channel:
         if self._closed:
             return
         self._closed = True
-        self._loop.remove_reader(self._fileno)
+        self._loop.remove_reader(self._readiness.fileno())
+        self._readiness.close()
         self._forget_unsent()
         for descriptor in self._received_descriptors:
             os.close(descriptor)

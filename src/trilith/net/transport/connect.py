@@ -36,8 +36,13 @@ def peer_from_socket(
 
     Raises:
         InvalidConfig: the grant is out of range.
+        OSError: this process has no free file descriptors.
     """
-    peer = Peer(sock, grant=grant, config=config)
+    try:
+        peer = Peer(sock, grant=grant, config=config)
+    except (InvalidConfig, OSError):
+        sock.close()
+        raise
     try:
         if prepare is not None:
             prepare(peer)
@@ -163,13 +168,12 @@ class Listener:
             return
         try:
             sock, _ = self._socket.accept()
+            peer_from_socket(sock, grant=self._grant, prepare=self._on_peer, config=self._config)
         except (BlockingIOError, ConnectionError):  # the client went away again
             return
         except OSError:
             # No descriptors or memory. The socket stays readable: asking again at once would only burn the processor.
             self._pause()
-            return
-        peer_from_socket(sock, grant=self._grant, prepare=self._on_peer, config=self._config)
 
 
 def _bound(path: str | Path) -> socket.socket:
