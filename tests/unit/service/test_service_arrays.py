@@ -19,8 +19,6 @@ ANY = DTYPES.flatmap(lambda dtype: arrays_of.arrays(dtype, arrays_of.array_shape
 
 
 @settings(max_examples=25)
-
-
 @given(ANY)
 def test_json_round_trip(array):
     found = arrays.from_nested(json.loads(arrays.to_json(array)), str(array.dtype))
@@ -33,8 +31,6 @@ def test_json_round_trip(array):
 
 
 @settings(max_examples=25)
-
-
 @given(st.sampled_from(["c8", ">f4", "<i2", "S3", "U4", "M8[s]", "?"]).flatmap(lambda d: arrays_of.arrays(d, (2, 3))))
 def test_npy_round_trip_of_rarer_types(array):
     found = arrays.from_npy(arrays.to_npy(array))
@@ -43,8 +39,6 @@ def test_npy_round_trip_of_rarer_types(array):
 
 
 @settings(max_examples=25)
-
-
 @given(ANY, st.booleans())
 def test_npy_round_trip(array, fortran):
     array = np.asfortranarray(array) if fortran else array
@@ -57,8 +51,6 @@ def test_npy_round_trip(array, fortran):
 
 
 @settings(max_examples=25)
-
-
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_npy_file_are_refused(body):
     with pytest.raises(InvalidInput):
@@ -66,8 +58,6 @@ def test_bytes_that_are_no_npy_file_are_refused(body):
 
 
 @settings(max_examples=25)
-
-
 @given(ANY, st.data())
 def test_a_cut_npy_file_is_refused(array, data):
     whole = arrays.to_npy(array)

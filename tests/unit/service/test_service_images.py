@@ -45,8 +45,6 @@ class Images:
 
 
 @settings(max_examples=25)
-
-
 @given(
     st.sampled_from(["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "F", "I", "YCbCr", "PA"]),
     st.integers(1, 5),
@@ -74,8 +72,6 @@ def test_the_usual_formats_are_read(kind):
 
 
 @settings(max_examples=25)
-
-
 @given(st.binary(max_size=100))
 def test_bytes_that_are_no_image_are_refused(body):
     with pytest.raises(InvalidInput):
@@ -86,8 +82,6 @@ NOISE = png(Image.effect_noise((32, 32), 100))
 
 
 @settings(max_examples=25)
-
-
 @given(st.integers(0, len(NOISE) // 2))
 def test_a_cut_image_is_refused(end):
     with pytest.raises(InvalidInput):

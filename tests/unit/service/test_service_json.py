@@ -85,7 +85,6 @@ def test_round_trip(case):
     decoder, encoder = codecs(annotation)
 
     @settings(max_examples=25)
-
     @given(values)
     def check(value):
         content_type, [body] = encoder.encode(value, JSON)
@@ -123,8 +122,6 @@ def test_what_is_wrong_is_named_by_both_decoders(annotation, body, message):
 
 
 @settings(max_examples=25)
-
-
 @given(st.recursive(st.none() | st.booleans() | st.integers() | FLOATS | TEXT, st.lists))
 def test_both_decoders_accept_the_same(value):
     body = json.dumps({"x": value}).encode()

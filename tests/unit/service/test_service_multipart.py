@@ -109,8 +109,6 @@ def test_path_separators_in_names_lead_nowhere(call_once, filename):
 
 
 @settings(max_examples=25)
-
-
 @given(st.text(max_size=300), st.sampled_from(["", "image/png", "nonsense"]))
 def test_every_name_becomes_a_safe_one(filename, content_type):
     name = safe_name(filename, content_type)
@@ -218,8 +216,6 @@ WHOLE = form(("file", "hello", "a.txt", "text/plain"), field("note", "x"))
 
 
 @settings(max_examples=25)
-
-
 @given(st.integers(0, len(WHOLE) - 5))
 def test_a_form_that_is_cut_short_is_refused(end):
     with pytest.raises(InvalidInput):
@@ -227,8 +223,6 @@ def test_a_form_that_is_cut_short_is_refused(end):
 
 
 @settings(max_examples=25)
-
-
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_form_are_refused(body):
     with pytest.raises(InvalidInput):
@@ -255,8 +249,6 @@ def test_parts_and_headers_are_bounded():
 
 
 @settings(max_examples=25)
-
-
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.binary(max_size=50)), max_size=5))
 def test_parts_come_back_as_they_were_sent(parts):
     parts = [(name, value) for name, value in parts if BOUNDARY.encode() not in value]

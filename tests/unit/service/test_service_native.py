@@ -63,8 +63,6 @@ PLAIN = st.recursive(
 
 
 @settings(max_examples=25)
-
-
 @given(PLAIN)
 def test_json_types(value):
     assert travel(Any, value) == value
@@ -89,7 +87,6 @@ def test_other_types(case):
     annotation, values = CASES[case]
 
     @settings(max_examples=25)
-
     @given(values)
     def check(value):
         found = travel(annotation, value)
@@ -100,8 +97,6 @@ def test_other_types(case):
 
 
 @settings(max_examples=25)
-
-
 @given(st.sampled_from(["f4", "u1", "i8", "?", "c8", "M8[s]", "U3"]).flatmap(lambda d: arrays_of.arrays(d, (2, 3))))
 def test_arrays(array):
     found = travel(np.ndarray, array)
@@ -167,8 +162,6 @@ def test_what_cannot_be_sent_is_named(value, message):
 
 
 @settings(max_examples=25)
-
-
 @given(st.binary(max_size=60), st.lists(st.binary(max_size=20), max_size=3))
 def test_bytes_that_are_no_header_are_refused(header, rest):
     try:

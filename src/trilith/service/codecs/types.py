@@ -27,7 +27,6 @@ from trilith.service.signature import (
     Kind,
     MethodSignature,
     array_dtype,
-    is_array,
     kind_of,
     shown_type,
     union_members,
@@ -218,7 +217,7 @@ def _body(signature: MethodSignature) -> Any:
 def _adapter(make: Callable[[], Any], where: str, shown: str) -> Adapter:
     try:
         return pydantic.TypeAdapter(make())
-    except (pydantic.errors.PydanticUserError, TypeError, NameError) as error:
+    except (pydantic.errors.PydanticUserError, TypeError, NameError, RecursionError) as error:
         reason = str(error).splitlines()[0]
         raise InvalidConfig(
             f"{where}: {shown} cannot be read from JSON ({reason}); use JSON types, dataclasses, pydantic models, "
