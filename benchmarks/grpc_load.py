@@ -34,11 +34,19 @@ _CREDIT_AFTER: Final = 1 << 28
 
 @dataclass(slots=True)
 class Counts:
-    """What one run gave: latencies of calls that ended with status 0, failures by kind, seconds measured."""
+    """What one run gave.
+
+    Attributes:
+        latencies: of calls that ended with status 0.
+        errors: failures by kind.
+        elapsed_s: seconds measured.
+        last_answer: the last piece of an answer's body.
+    """
 
     latencies: DurationHistogram = field(default_factory=DurationHistogram)
     errors: Counter[str] = field(default_factory=Counter)
     elapsed_s: float = 0.0
+    last_answer: bytes = b""
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -107,6 +115,7 @@ class GrpcConnection(asyncio.Protocol):
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes, out: list[bytes]) -> None:
         if kind == _DATA:
             self._received_since_credit += len(payload)
+            self._counts.last_answer = payload
             if self._received_since_credit >= _CREDIT_AFTER:
                 out.append(frame(_WINDOW, 0, 0, _increment(self._received_since_credit)))
                 self._received_since_credit = 0

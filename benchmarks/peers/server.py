@@ -7,14 +7,17 @@ import http.client
 import os
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import uvloop
+from benchmarks.grpc_load import GrpcLoad, identity_request
 from benchmarks.peers.registry import Peer
-from benchmarks.peers.workloads import Workload
+from benchmarks.peers.workloads import ECHO_VALUES, Workload
 
 from trilith.measure import ProcessSample, process_tree
 
@@ -66,8 +69,11 @@ def _wait_ready(peer: Peer, process: subprocess.Popen[bytes], port: int, workloa
             raise PeerFailed(f"{peer.name} ended with status {process.returncode} before it was ready")
         try:
             if peer.protocol == "grpc":
-                with socket.create_connection(("127.0.0.1", port), timeout=1):
+                seen = _ask_grpc(port)
+                if not seen:
                     return
+                time.sleep(0.1)
+                continue
             status, content = _ask(port, peer.path or workload.path, workload)
         except (OSError, http.client.HTTPException) as error:
             seen = repr(error)
@@ -79,6 +85,15 @@ def _wait_ready(peer: Peer, process: subprocess.Popen[bytes], port: int, workloa
             seen = f"status {status}: {content!r:.200}"
         time.sleep(0.1)
     raise PeerFailed(f"{peer.name} was not ready after {peer.ready_s:g} s ({seen})")
+
+
+def _ask_grpc(port: int) -> str:
+    """Calls the identity for a moment; gives what is wrong with the answers, or ""."""
+    load = GrpcLoad("127.0.0.1", port, "/inference.GRPCInferenceService/ModelInfer", identity_request())
+    counts = uvloop.run(load.run(concurrency=1, duration_s=0.2))
+    if counts.errors or not counts.latencies.count:
+        return f"{counts.latencies.count} answers, errors {dict(counts.errors)}"
+    return "" if struct.pack("<4f", *ECHO_VALUES) in counts.last_answer else f"answer {counts.last_answer!r:.200}"
 
 
 def _ask(port: int, path: str, workload: Workload) -> tuple[int, bytes]:

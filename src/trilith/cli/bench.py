@@ -49,8 +49,8 @@ def bench(
     url
         The endpoint, for example http://127.0.0.1:8000/read.
     data
-        A file to send, or JSON text. Give it several times to send several in turn. Without it the example that the
-        server's /openapi.json has for the endpoint is sent, or else a GET.
+        A file to send, or JSON text. Give it several times to send several in turn. Without it a body is made
+        by what the server's /openapi.json says of the endpoint, or else a GET is sent.
     concurrency
         Requests in flight at each level, separated by commas.
     duration
@@ -159,7 +159,7 @@ def _bodies(
     if not data and method in (None, "POST"):
         example = example_body(target)
         if example is not None:
-            return (example,), ("example of /openapi.json",)
+            return (example,), ("by /openapi.json",)
     return tuple(bodies), tuple(names)
 
 

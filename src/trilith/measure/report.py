@@ -75,7 +75,8 @@ def breakdown_table(breakdown: Breakdown, concurrency: int) -> Table:
     for name in ("share", "mean", "p50", "p99", "calls"):
         table.add_column(name, justify="right", no_wrap=True)
     for floor in breakdown.floors:
-        table.add_row(floor_name(floor.floor), "", f"{floor.share:.0%}", *_span_cells(floor.own), "", style="bold")
+        number, name = str(floor.floor or ""), FLOOR_NAMES.get(floor.floor, "unknown")
+        table.add_row(number, name, f"{floor.share:.0%}", *_span_cells(floor.own), "", style="bold")
     table.add_section()
     for span in breakdown.spans:
         key = span.key

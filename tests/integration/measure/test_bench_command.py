@@ -1,3 +1,4 @@
+import contextlib
 import csv
 import json
 import os
@@ -30,6 +31,16 @@ class Echo(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     do_POST = do_GET
+
+    def handle_one_request(self):
+        try:
+            super().handle_one_request()
+        except ConnectionError:  # the generator drops its connections when it is done
+            self.close_connection = True
+
+    def finish(self):
+        with contextlib.suppress(ConnectionError):
+            super().finish()
 
     def log_message(self, *_):
         pass

@@ -2,7 +2,7 @@ import pytest
 
 from trilith.errors import InvalidConfig
 from trilith.measure.load import Body, Target, prepare
-from trilith.measure.load.probe import example_in
+from trilith.measure.load.example import example_in
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,49 @@ def test_the_content_type_comes_from_the_extension(tmp_path):
         ({"schema": {"example": 1}}, b"1"),
         ({"schema": {"examples": ["a"]}}, b'"a"'),
         ({"schema": {}}, None),
+        (
+            {
+                "schema": {
+                    "type": "object",
+                    "properties": {"x": {"type": "array", "items": {"type": "number"}}, "y": {}},
+                    "required": ["x"],
+                }
+            },
+            b'{"x":[1.0]}',
+        ),
+        ({"schema": {"$ref": "#/components/schemas/In"}}, b'{"n":3,"t":"a","o":null}'),
+        ({"schema": {"type": "array", "minItems": 2, "items": {"type": "boolean"}}}, b"[true,true]"),
         ({}, None),
     ],
 )
 def test_the_example_of_an_openapi_document(media, expected):
-    document = {"paths": {"/p": {"post": {"requestBody": {"content": {"application/json": media}}}}}}
+    document = {
+        "paths": {"/p": {"post": {"requestBody": {"content": {"application/json": media}}}}},
+        "components": {
+            "schemas": {
+                "In": {
+                    "type": "object",
+                    "required": ["n", "t", "o"],
+                    "properties": {
+                        "n": {"type": "integer", "minimum": 3},
+                        "t": {"enum": ["a", "b"]},
+                        "o": {"anyOf": [{"type": "null"}, {"$ref": "#/components/schemas/In"}]},
+                    },
+                }
+            }
+        },
+    }
     found = example_in(document, "/p")
     assert (found.content if found else None) == expected
     assert example_in(document, "/other") is None
     assert example_in([], "/p") is None
+
+
+def test_a_schema_that_holds_itself_ends():
+    schema = {"type": "object", "required": ["self"], "properties": {"self": {"$ref": "#/components/schemas/In"}}}
+    media = {"schema": {"$ref": "#/components/schemas/In"}}
+    document = {
+        "paths": {"/p": {"post": {"requestBody": {"content": {"application/json": media}}}}},
+        "components": {"schemas": {"In": schema}},
+    }
+    assert example_in(document, "/p").content.startswith(b'{"self":')

@@ -5,7 +5,9 @@ from trilith.measure.process_tree import parse_stat
 
 def stat_line(pid, name, parent, session, ticks):
     user, system, child_user, child_system = ticks
-    fields = f"S {parent} {pid} {session} 0 -1 4194304 1 2 3 4 {user} {system} {child_user} {child_system} 20 0 1 0 77 1000"
+    fields = (
+        f"S {parent} {pid} {session} 0 -1 4194304 1 2 3 4 {user} {system} {child_user} {child_system} 20 0 1 0 77 1000"
+    )
     return f"{pid} ({name}) {fields}\n"
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import httptools
 import msgspec
 
 from trilith.errors import SetupError
+from trilith.measure.load.example import example_in
 from trilith.measure.load.target import TIMELINE_HEADER, Body, Target, prepare
 
 _EXCERPT_CHARACTERS: Final = 300
@@ -123,7 +124,11 @@ def _read_answer(stream: socket.socket) -> ProbeAnswer:
 
 
 def example_body(target: Target, *, timeout_s: float = 5.0) -> Body | None:
-    """The example body for the endpoint's POST in the server's `/openapi.json`; None when there is none."""
+    """A body for the endpoint's POST by the server's `/openapi.json`; None when that says nothing about it.
+
+    Raises:
+        SetupError: nobody answers.
+    """
     document = Target(host=target.host, port=target.port, tls=target.tls, path="/openapi.json")
     answer = probe(document, "GET", None, timeout_s=timeout_s)
     if answer.status != 200:
@@ -133,34 +138,3 @@ def example_body(target: Target, *, timeout_s: float = 5.0) -> Body | None:
     except msgspec.DecodeError:
         return None
     return example_in(description, target.path.partition("?")[0])
-
-
-def example_in(description: Any, path: str) -> Body | None:
-    """The example body for `POST path` in an OpenAPI document, as JSON; None when there is none."""
-    media = _walk(description, "paths", path, "post", "requestBody", "content", "application/json")
-    for example in _examples(media):
-        return Body(content=msgspec.json.encode(example), content_type="application/json")
-    return None
-
-
-def _examples(media: Any) -> list[Any]:
-    """The examples of a media type object, the most specific first (OpenAPI 3.1, section 4.8.14)."""
-    if not isinstance(media, Mapping):
-        return []
-    found = [media["example"]] if "example" in media else []
-    named = media.get("examples")
-    if isinstance(named, Mapping):
-        found += [entry["value"] for entry in named.values() if isinstance(entry, Mapping) and "value" in entry]
-    schema = media.get("schema")
-    if isinstance(schema, Mapping):
-        found += [schema["example"]] if "example" in schema else []
-        found += list(schema["examples"]) if isinstance(schema.get("examples"), list) else []
-    return found
-
-
-def _walk(document: Any, *keys: str) -> Any:
-    for key in keys:
-        if not isinstance(document, Mapping):
-            return None
-        document = document.get(key)
-    return document
