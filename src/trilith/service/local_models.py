@@ -6,7 +6,6 @@ It serves unit tests, and models that are placed with each replica. Calls come f
 from __future__ import annotations
 
 import asyncio
-import atexit
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -40,19 +39,13 @@ class _SharedRuntime:
         """
         async with self._lock:
             if self._runtime is None:
-                # At exit before the background loop ends: exit handlers run in reverse order.
-                background.loop()
-                atexit.register(self._close)
+                # It lives as long as the process. At exit it cannot be closed: Python ends the threads that it would
+                # close with first. Its instance threads wait for work then, and hold nothing that must be saved.
                 self._runtime = await Runtime().__aenter__()
             runtime, key = self._runtime, (name, path)
             if key not in self._loaded or (self._loaded[key].done() and self._loaded[key].exception() is not None):
                 self._loaded[key] = asyncio.create_task(runtime.load(name, path))
         return runtime, await asyncio.shield(self._loaded[key])
-
-    def _close(self) -> None:
-        if self._runtime is not None:
-            asyncio.run_coroutine_threadsafe(self._runtime.__aexit__(None, None, None), background.loop()).result()
-            self._runtime = None
 
 
 _shared: Final[list[_SharedRuntime]] = []

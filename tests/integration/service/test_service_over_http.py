@@ -255,18 +255,18 @@ def test_errors_are_trilith_errors(client):
     with pytest.raises(QueueFull) as caught:
         client.fail("full")
     assert caught.value.retry_after_s == 7
-    with pytest.raises(ServiceError, match="Everything.fail failed; see the server's log, request id request-1"):
+    with pytest.raises(ServiceError, match=r"Everything.fail failed; see the server's log, request id request-1"):
         client.fail("bug")
     with pytest.raises(InvalidInput, match="turn: image: expected an image"):
         client.turn(b"nothing")
     with pytest.raises(InvalidInput, match="argument cannot be sent"):
         client.add(object())
-    with pytest.raises(InvalidInput, match="give bytes or a pathlib.Path"):
+    with pytest.raises(InvalidInput, match=r"give bytes or a pathlib.Path"):
         client.turn(5)
 
 
 def test_time_limits(client):
-    with pytest.raises(DeadlineExceeded, match="Everything.slow did not answer"):
+    with pytest.raises(DeadlineExceeded, match=r"Everything.slow did not answer"):
         client.slow()
     with pytest.raises(DeadlineExceeded):
         client.with_timeout(0.01).slow()
@@ -297,7 +297,7 @@ def test_a_function_is_called_as_one():
 
 
 def test_nothing_there():
-    with pytest.raises(NoReadyReplica, match="nothing answers at http://127.0.0.1:1: .*; is the server running"):
+    with pytest.raises(NoReadyReplica, match=r"nothing answers at http://127.0.0.1:1: .*; is the server running"):
         trilith.client("http://127.0.0.1:1")
 
 

@@ -61,6 +61,14 @@ class Hosted:
     async def body(self, *args: Any, **kwargs: Any) -> bytes:
         return (await self.call(*args, **kwargs)).body
 
+    async def idle(self) -> None:
+        """Waits until no call holds a slot."""
+        for _ in range(10_000):
+            if not self.host.in_flight:
+                return
+            await asyncio.sleep(0.001)
+        pytest.fail("a call still holds a slot")
+
     async def batch(self, method: str, bodies: list[bytes], content_type: str = JSON) -> list[Any]:
         pairs = [self.make(method, body, content_type) for body in bodies]
         self.host.handle_batch([call for call, _ in pairs])

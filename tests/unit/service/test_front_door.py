@@ -40,7 +40,7 @@ def test_every_name_is_there(name):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(AttributeError, match="has no attribute 'serve'; it has .*service"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'serve'; it has .*service"):
         trilith.serve  # noqa: B018
 
 

@@ -164,7 +164,7 @@ def test_an_npy_body_is_the_only_array(call_once):
 
 
 def test_an_npy_body_of_another_dtype_is_refused(call_once):
-    with pytest.raises(InvalidInput, match="Arrays.double: x: expected an array of float32, got complex128"):
+    with pytest.raises(InvalidInput, match=r"Arrays.double: x: expected an array of float32, got complex128"):
         call_once(Arrays, "double", arrays.to_npy(np.array([1j])), "application/x-npy")
 
 

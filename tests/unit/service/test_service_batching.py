@@ -184,8 +184,7 @@ def test_a_batch_is_cancelled_when_all_its_callers_are_gone(serve):
         pairs[1][0].cancel()
         results = await asyncio.gather(*(future for _, future in pairs), return_exceptions=True)
         assert [type(result) for result in results] == [Cancelled, Cancelled]
-        while hosted.host.in_flight:
-            await asyncio.sleep(0)
+        await hosted.idle()
         assert instance.cancelled
 
     serve(Batched, scenario)

@@ -164,7 +164,7 @@ def test_api_stands_on_plain_methods_alone(wrapped):
 
 
 def test_api_is_refused_on_a_class():
-    with pytest.raises(InvalidConfig, match="a class or function takes @trilith.service"):
+    with pytest.raises(InvalidConfig, match=r"a class or function takes @trilith.service"):
         trilith.api(Plain)
 
 
@@ -191,7 +191,7 @@ def test_service_is_refused_on_a_value():
 
 
 def test_a_class_without_methods_is_refused():
-    with pytest.raises(InvalidConfig, match="no public method: put @trilith.api"):
+    with pytest.raises(InvalidConfig, match=r"no public method: put @trilith.api"):
 
         @trilith.service
         class Nothing:

@@ -143,7 +143,7 @@ def test_what_a_method_raises_is_logged_and_hidden(call_once, caplog, method, wh
 
 
 def test_debug_shows_it(call_once, caplog):
-    with pytest.raises(ServiceError, match="^Every.raises raised ValueError: secret$"):
+    with pytest.raises(ServiceError, match=r"^Every.raises raised ValueError: secret$"):
         call_once(Every, "raises", b'{"what": "value"}', debug=True)
 
 
@@ -173,8 +173,7 @@ def test_a_caller_who_goes_cancels_the_method(serve):
         call.cancel()
         with pytest.raises(Cancelled):
             await future
-        while hosted.host.in_flight:
-            await asyncio.sleep(0)
+        await hosted.idle()
         assert hosted.host.instance.cancelled == 1
         counts = hosted.host.statistics().methods["wait"]
         assert (counts.calls, counts.failed, counts.given_up) == (1, 0, 1)
@@ -184,7 +183,7 @@ def test_a_caller_who_goes_cancels_the_method(serve):
 
 
 def test_the_methods_own_time_limit(call_once, caplog):
-    with pytest.raises(DeadlineExceeded, match="Every.slow did not answer within its time limit"):
+    with pytest.raises(DeadlineExceeded, match=r"Every.slow did not answer within its time limit"):
         call_once(Every, "slow")
     assert not caplog.records
 
@@ -215,8 +214,7 @@ def test_a_thread_holds_its_slot_until_it_ends(serve, caplog):
             await future
         assert hosted.host.in_flight == 1
         release.set()
-        while hosted.host.in_flight:
-            await asyncio.sleep(0.001)
+        await hosted.idle()
 
     serve(Every, scenario)
     assert not caplog.records
@@ -236,8 +234,7 @@ def test_a_call_that_was_given_up_before_a_thread_was_free_is_not_run(serve):
             await future
         release.set()
         await asyncio.gather(*(future for _, future in blocked))
-        while hosted.host.in_flight:
-            await asyncio.sleep(0.001)
+        await hosted.idle()
         assert hosted.host.statistics().methods["block"].given_up == 1
 
     serve(Every, scenario)

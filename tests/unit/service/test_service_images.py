@@ -154,7 +154,7 @@ def test_no_image_is_null(call_once):
 
 
 def test_what_is_no_image_is_the_callers_fault(call_once):
-    with pytest.raises(InvalidInput, match="^Images.size: image: expected an image"):
+    with pytest.raises(InvalidInput, match=r"^Images.size: image: expected an image"):
         call_once(Images, "size", b"no image", "image/png")
 
 

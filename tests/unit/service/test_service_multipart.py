@@ -201,14 +201,14 @@ def test_wrong_fields_are_named(call_once, parts, message):
 @pytest.mark.parametrize("value", ["x", "1.5", "", "[1]"])
 def test_a_field_of_another_type_is_named(call_once, value):
     body = form(("image", picture(), "a", ""), field("x", "[1]"), field("n", value), field("tags", "a"))
-    with pytest.raises(InvalidInput, match="Forms.mixed: n: "):
+    with pytest.raises(InvalidInput, match=r"Forms.mixed: n: "):
         call_once(Forms, "mixed", body, FORM)
 
 
 @pytest.mark.parametrize("value", ["x", "[[1],[1,2]]", '[null, "a"]', "\x93NUMPY"])
 def test_an_array_field_that_is_none_is_named(call_once, value):
     body = form(("image", picture(), "a", ""), field("x", value), field("n", "1"), field("tags", "a"))
-    with pytest.raises(InvalidInput, match="Forms.mixed: x: "):
+    with pytest.raises(InvalidInput, match=r"Forms.mixed: x: "):
         call_once(Forms, "mixed", body, FORM)
 
 

@@ -1,4 +1,7 @@
-"""multipart/form-data bodies: fields and files of a form. The parser is python-multipart's, which bounds a part's headers."""
+"""multipart/form-data bodies: the fields and files of a form.
+
+The parser is python-multipart's, which bounds the headers of a part.
+"""
 
 from __future__ import annotations
 
