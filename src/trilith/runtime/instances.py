@@ -34,6 +34,10 @@ class Work(Protocol):
         """
         ...
 
+    def rest(self, instance: Instance) -> bool:
+        """Notes the instance as idle if nothing waits. False when something does."""
+        ...
+
 
 class Instance(Protocol):
     """Something that runs batches."""
@@ -96,6 +100,7 @@ class InstanceThread:
 
     def _run(self) -> None:
         take, run = self._work.take, self._execution.run
+        self._backend.enter_thread()
         while True:
             tickets, number = take(self)
             if tickets:
@@ -155,8 +160,9 @@ class InlineInstance:
             return
         tickets, number = self._work.take(self)
         if tickets:
-            # One batch a turn: the loop has sockets to read, and the next batch grows meanwhile.
-            self._loop.call_soon(self._run)
             self._finish(self._execution.run(self._backend, tickets, number))
+            # One batch a turn: the loop has sockets to read, and the next batch grows meanwhile.
+            if not self._work.rest(self):
+                self._loop.call_soon(self._run)
         elif number > 0.0:
             self._timer = self._loop.call_later(max(number, _TIMER_RESOLUTION_S), self._run)

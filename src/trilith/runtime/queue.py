@@ -68,6 +68,14 @@ class ModelQueue:
             self._on_expired()
         return batch, number
 
+    def rest(self, instance: Instance) -> bool:
+        """See `Work.rest`."""
+        with self._lock:
+            if len(self._batcher):
+                return False
+            self._idle.append(instance)
+            return True
+
     def cancel(self, ticket: Ticket) -> bool:
         """Takes a ticket back. False when it does not wait any more."""
         with self._lock:

@@ -116,6 +116,7 @@ def threads_agree(make: MakeBackend) -> None:
         wrong: list[str] = []
 
         def run() -> None:
+            backend.enter_thread()
             for _ in range(20):
                 for name, array, reference in zip(
                     names, _run(backend, signature, names, inputs), expected, strict=True

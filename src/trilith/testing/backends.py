@@ -55,6 +55,9 @@ class EchoBackend:
         )
         return ModelSignature(inputs=self._inputs, outputs=tuple(outputs))
 
+    def enter_thread(self) -> None:
+        """A thread needs no preparation."""
+
     def run(self, batch: Batch) -> Sequence[Array]:
         """Gives the inputs back, when it is not held."""
         with self._lock:

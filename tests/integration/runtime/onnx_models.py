@@ -48,3 +48,10 @@ def save_text(path):
     kind = TensorProto.STRING
     nodes = [helper.make_node("Identity", ["x"], ["y"])]
     return save(path, nodes, [value("x", ["n", 2], kind)], [value("y", ["n", 2], kind)])
+
+
+def save_tiny(path):
+    """y = x * 1e-20."""
+    nodes = [helper.make_node("Mul", ["x", "f"], ["y"])]
+    weights = [numpy_helper.from_array(np.array([1e-20], np.float32), "f")]
+    return save(path, nodes, [value("x", ["n", 16])], [value("y", ["n", 16])], weights)

@@ -1,11 +1,15 @@
 """Model folders with real ONNX files, from disk to answers."""
 
 import asyncio
+import platform
+import subprocess
+import sys
+import textwrap
 import threading
 
 import numpy as np
 import pytest
-from onnx_models import WEIGHTS, save_mlp, save_reshape, save_text
+from onnx_models import WEIGHTS, save_mlp, save_reshape, save_text, save_tiny
 
 from trilith.core.context import Context
 from trilith.core.request import InferRequest
@@ -310,6 +314,41 @@ def test_session_options_are_honoured(repository, run):
                 await runtime.load("mlp")
 
     run(main())
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="its control register is not known")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_denormals_are_flushed_where_the_model_computes_and_nowhere_else(repository, run, threads):
+    for name, flushed in (("a-on", "true"), ("b-off", "false"), ("c-on", "true")):
+        save_tiny(repository / name / "1" / "model.onnx")
+        (repository / name / "model.yaml").write_text(
+            f"instances: 2\nsession: {{denormal_as_zero: {flushed}, intra_op_threads: {threads}}}"
+        )
+    x = np.full((1, 16), 1e-20, np.float32)
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            for name, expected in (("a-on", True), ("b-off", False), ("c-on", True)):
+                answers = [await runtime.infer(InferRequest(model=name, inputs={"x": x})) for _ in range(4)]
+                assert [bool((answer.outputs["y"] == 0).all()) for answer in answers] == [expected] * 4
+            assert (x * np.float32(1e-20) != 0).all()
+
+    run(main())
+
+
+def test_opening_a_session_leaves_the_thread_alone(tmp_path):
+    """In a process of its own, because ONNX Runtime does it for the first session only."""
+    code = """
+        import pathlib, sys
+        import numpy as np
+        from trilith.runtime import ModelFile, ModelSpec
+        from trilith.runtime.backends.onnxruntime import OnnxRuntimeBackend
+        file = ModelFile(model="m", version=1, path=pathlib.Path(sys.argv[1]), spec=ModelSpec(name="m"))
+        OnnxRuntimeBackend(file).load()
+        assert np.full(1, 1e-20, "f4") * np.float32(1e-20) != 0
+    """
+    path = save_mlp(tmp_path / "model.onnx")
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(path)], check=True)
 
 
 def test_onnxruntime_missing_is_said(repository, run, monkeypatch):

@@ -52,6 +52,9 @@ class IdentityBackend:
             outputs=tuple(_tensor(tensor, batched) for tensor in outputs),
         )
 
+    def enter_thread(self) -> None:
+        """A thread needs no preparation."""
+
     def run(self, batch: Batch) -> Sequence[Array]:
         """Waits for the delay, and gives the inputs back."""
         if self._delay_s > 0.0:

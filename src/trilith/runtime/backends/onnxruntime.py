@@ -1,7 +1,7 @@
 """ONNX models, run by ONNX Runtime. The only file that imports it.
 
-Rule 1: every session of the process gets the same treatment of denormals, in one place, because ONNX Runtime
-    applies that entry to its threads only when the first session sets it.
+Rule 1: denormals are flushed in every thread that computes: in the session's own threads by ONNX Runtime, in those
+    that call `run` by `denormals`, which says why. A thread that only opens a session is left as it was.
 Rule 2: a session may be run by several threads at once, so instances share one: the weights are there once, and one
     thread for each instance uses the cores better than one session with several threads.
 Rule 3: text crosses as bytes. Inside ONNX Runtime a string is UTF-8, so BYTES elements must be.
@@ -17,6 +17,7 @@ import numpy as np
 
 from trilith.core.tensor import Array, DataType, TensorSpec
 from trilith.errors import InvalidConfig, InvalidInput, SetupError, UnknownReference
+from trilith.runtime.backends.denormals import denormals_preserved, flush_denormals
 from trilith.runtime.backends.port import Batch, ModelFile, ModelSignature
 from trilith.runtime.spec import SessionConfig
 
@@ -71,9 +72,10 @@ class OnnxRuntimeBackend:
             raise UnknownReference(f"model '{self._file.model}': there is no model file {path}")
         options = _session_options(library, self._file)
         try:
-            session = library.InferenceSession(
-                str(path), sess_options=options, providers=list(self._file.spec.session.providers)
-            )
+            with denormals_preserved():
+                session = library.InferenceSession(
+                    str(path), sess_options=options, providers=list(self._file.spec.session.providers)
+                )
         except Exception as error:
             raise SetupError(f"{path}: ONNX Runtime cannot load this file: {_first_line(error)}") from error
         signature = ModelSignature(
@@ -85,6 +87,11 @@ class OnnxRuntimeBackend:
         self._text_inputs = tuple(spec.name for spec in signature.inputs if spec.datatype is DataType.BYTES)
         self._text_outputs = frozenset(spec.name for spec in signature.outputs if spec.datatype is DataType.BYTES)
         return signature
+
+    def enter_thread(self) -> None:
+        """Lets the thread flush denormals, when the session should."""
+        if self._file.spec.session.denormal_as_zero:
+            flush_denormals()
 
     def run(self, batch: Batch) -> Sequence[Array]:
         """Runs the session, without the GIL.

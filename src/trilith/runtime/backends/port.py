@@ -1,6 +1,6 @@
 """The port between the runtime and whatever executes a model.
 
-Rule 1: three methods. The runtime batches, validates, splits and times; a backend loads, runs and closes.
+Rule 1: four methods. The runtime batches, validates, splits and times; a backend loads, runs and closes.
 Rule 2: an adapter imports this file, never the reverse.
 Rule 3: a backend need not defend itself: `run` gets validated, native, C-contiguous arrays, and is called from one
     thread at a time unless it says `concurrent`.
@@ -88,6 +88,10 @@ class Backend(Protocol):
         Raises:
             SetupError: it cannot be loaded; the message says why and names the file.
         """
+        ...
+
+    def enter_thread(self) -> None:
+        """Prepares the calling thread, which will call `run`. Called once in each instance's own thread."""
         ...
 
     def run(self, batch: Batch) -> Sequence[Array]:
