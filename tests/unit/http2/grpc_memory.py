@@ -13,7 +13,7 @@ from trilith.wire.http2 import frames as f
 class MemoryTransport:
     def __init__(self):
         self.written = b""
-        self.closed = self.aborted = self.reading_paused = False
+        self.closed = self.aborted = self.reading_paused = self.ended = False
 
     def set_write_buffer_limits(self, high):
         self.high = high
@@ -24,6 +24,12 @@ class MemoryTransport:
     def write(self, octets):
         assert not self.closed
         self.written += octets
+
+    def can_write_eof(self):
+        return True
+
+    def write_eof(self):
+        self.ended = True
 
     def close(self):
         self.closed = True

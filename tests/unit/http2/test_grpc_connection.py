@@ -155,6 +155,9 @@ def test_a_protocol_error_cancels_all_at_once():
     client.calls[0].on_cancel = lambda: ended.append(1)
     client.send(f.frame(f.PING, 0, 0, b"short"))
     assert ended == [1]
+    assert client.transport.ended
+    assert not client.transport.closed  # a close now might reset the socket before the GOAWAY is read
+    client.tick(2)
     assert client.transport.closed
     assert kinds(client.written()) == [f.GOAWAY]
     assert client.state.counters.protocol_errors == {"FRAME_SIZE_ERROR": 1}

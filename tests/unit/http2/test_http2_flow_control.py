@@ -207,3 +207,27 @@ def test_a_large_header_list_is_continued():
         (f.CONTINUATION, 0),
         (f.CONTINUATION, f.END_HEADERS),
     ]
+
+
+def test_a_fault_drops_what_waits():
+    client = RawClient()
+    client.receive(client.headers(1, end=True) + client.headers(3, end=True))
+    for stream_id in (1, 3):
+        client.connection.respond(stream_id, HEAD, (b"x" * 100_000,), TRAILERS)
+    client.output(1000)
+    client.receive(f.frame(f.PING, 0, 0))
+    assert [kind for kind, _, _, _ in client.output()] == [f.GOAWAY]
+    client.connection.send_data(1, (b"x",), end_stream=True)
+    assert client.output() == []
+
+
+def test_reset_streams_leave_no_trace_while_the_connection_cannot_send():
+    client = RawClient()
+    client.receive(client.headers(1, end=True) + f.settings_frame([(4, 1 << 20)]))
+    client.connection.respond(1, HEAD, (b"x" * 70_000,), TRAILERS)
+    client.output()  # uses up the connection's window
+    for stream_id in range(3, 103, 2):
+        client.receive(client.headers(stream_id, end=True))
+        client.connection.respond(stream_id, HEAD, (b"y",), TRAILERS)
+        client.receive(f.frame(f.RST_STREAM, 0, stream_id, bytes(4)))
+    assert len(client.connection._outbound._blocked) == 1

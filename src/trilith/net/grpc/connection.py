@@ -1,11 +1,9 @@
-"""One client's connection: moves octets between the socket and the HTTP/2 layer, and its events to calls.
+"""One client's connection: reads octets, turns the HTTP/2 layer's events into calls, and keeps the time.
 
 Rule 1: what a client may do is decided in `trilith.wire.http2`; what a call is, in `call.py`; foreign code runs in
-`dispatch.py`. Here are only reading, writing, and the clock.
-Rule 2: output is written once a loop turn: at the end of `data_received`, or in one callback for later answers.
-Rule 3: while the socket takes no more, bodies stay uncut in the HTTP/2 layer; when small output piles up as well, we
-stop reading. Both end by `resume_writing`, or by the write timeout.
-Rule 4: every second the server calls `tick`; only calls with a deadline have a timer, one for the whole connection.
+`dispatch.py`; `writer.py` writes.
+Rule 2: every second the server calls `tick`; only calls with a deadline have a timer, one for the whole connection.
+Rule 3: a call is in `_calls` from its first octet to its outcome, which is counted once, in `_ended`.
 """
 
 from __future__ import annotations
@@ -16,17 +14,19 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from trilith.errors import DeadlineExceeded, Draining, QueueFull, TrilithError, Unsupported
+from trilith.net.grpc import answers
 from trilith.net.grpc.call import CallState, GrpcCall
+from trilith.net.grpc.deadlines import DeadlineTimer
 from trilith.net.grpc.dispatch import cancel, dispatch
 from trilith.net.grpc.state import ServerState
-from trilith.wire.grpc_messages import PREFIX_BYTES, MessageReader, message_prefix, status_trailers
+from trilith.net.grpc.writer import SocketWriter
+from trilith.wire.grpc_messages import PREFIX_BYTES, MessageReader, message_prefix
 from trilith.wire.grpc_request import call_head
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
 from trilith.wire.http2 import (
     ConnectionFailed,
     ConnectionState,
     DataReceived,
-    EncodedHeaders,
     ErrorCode,
     Event,
     Field,
@@ -39,14 +39,8 @@ from trilith.wire.http2 import (
 )
 
 _RECEIVING: Final = CallState.RECEIVING
-_HEAD: Final[list[Field]] = [(b":status", b"200"), (b"content-type", b"application/grpc")]
-_ACCEPTS: Final[Field] = (b"grpc-accept-encoding", b"identity")
-_OK_HEAD: Final = EncodedHeaders(_HEAD)
-_OK_TRAILERS: Final = EncodedHeaders(status_trailers(GrpcStatus.OK))
 _OK: Final = int(GrpcStatus.OK)
-_WRITE_BUDGET_BYTES: Final = 256 << 10
-_WRITE_BUFFER_BYTES: Final = 512 << 10
-_MAX_READY_CHUNKS: Final = 512
+_HANDSHAKE: Final = (ConnectionState.AWAIT_PREFACE, ConnectionState.AWAIT_SETTINGS)
 _DRAIN_PING: Final = b"trl drn\0"
 _KEEPALIVE_PING: Final = b"trl ping"
 _TIMER_SLACK_S: Final = 0.002
@@ -63,24 +57,19 @@ class GrpcConnection(asyncio.Protocol):
         self._counters = state.counters
         self._now = time.monotonic()
         self._http2 = Http2Connection(state.limits.http2(), now=self._now)
+        self._writer: SocketWriter
+        self._timer = DeadlineTimer(state.loop, self._on_deadline)
         self._calls: dict[int, GrpcCall] = {}
-        self._transport: asyncio.Transport
         self._peer = ""
-        self._flush_due = False
-        self._closing = False
-        self._drain_begun_at: float | None = None
-        self._draining = False
-        self._writing_paused_at: float | None = None
-        self._reading_paused = False
+        self._refusing = False
         self._made_at = self._heard_at = self._busy_at = self._now
         self._pinged_at: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+        self._drain_begun_at: float | None = None
 
     @property
     def draining(self) -> bool:
         """True once further calls are refused."""
-        return self._draining or self._closing
+        return self._refusing or self._writer.closing
 
     @property
     def calls_in_flight(self) -> int:
@@ -91,25 +80,25 @@ class GrpcConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open."""
-        self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        server, socket = self._server, cast("asyncio.Transport", transport)
+        self._writer = SocketWriter(socket, self._http2, self._counters, server.loop, self._on_written)
         self._peer = _address(transport.get_extra_info("peername"))
         self._counters.connections_total += 1
-        if len(self._server.connections) >= self._limits.max_connections or self._server.draining:
+        if len(server.connections) >= self._limits.max_connections or server.draining:
             self._counters.refused["connections"] += 1
-            self._closing = True
-            self._transport.close()
-            return
-        self._server.connections.add(self)
+            self._writer.close()
+        else:
+            server.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
         """Octets came."""
-        if self._closing:
+        writer = self._writer
+        if writer.closing:
             return
         self._now = self._heard_at = now = time.monotonic()
         self._pinged_at = None
         self._counters.bytes_received += len(data)
-        self._flush_due = True  # answers given meanwhile are written below, together
+        writer.gather()
         for event in self._http2.receive(data, now):
             kind = event.__class__
             if kind is DataReceived:
@@ -118,48 +107,44 @@ class GrpcConnection(asyncio.Protocol):
                 self._on_request(cast("RequestReceived", event))
             else:
                 self._on_rare_event(event)
-        self._flush()
-        if self._writing_paused_at is not None and self._http2.ready_chunks > _MAX_READY_CHUNKS:
-            self._reading_paused = True
-            self._transport.pause_reading()
+        writer.flush()
 
     def pause_writing(self) -> None:
         """The socket takes no more."""
-        self._writing_paused_at = time.monotonic()
+        self._writer.pause()
 
     def resume_writing(self) -> None:
         """The socket takes more again."""
-        self._writing_paused_at = None
-        if self._reading_paused:
-            self._reading_paused = False
-            self._transport.resume_reading()
-        self._flush()
+        self._writer.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone, and with it all calls."""
-        self._closing = True
+        self._writer.closing = True
+        self._timer.cancel()
+        self._cancel_calls()
         self._server.connections.discard(self)
         self._server.changed.set()
-        if self._timer is not None:
-            self._timer.cancel()
-        self._cancel_calls()
 
     # ---- events of the HTTP/2 layer
 
     def _on_request(self, event: RequestReceived) -> None:
         head = call_head(event.head)
         if head.http_status != 200:
-            self._refuse(event, head.http_status)
+            self._counters.refused["content_type" if head.http_status == 415 else "http_method"] += 1
+            self._http2.send_headers(event.stream_id, answers.refusal(head.http_status), end_stream=True)
+            self._http2.reset(event.stream_id, ErrorCode.NO_ERROR)
             return
         now = self._busy_at = self._now
-        timeout_s = head.timeout_s
-        deadline = None if timeout_s is None else now + timeout_s
+        deadline = None if head.timeout_s is None else now + head.timeout_s
         call = GrpcCall(self, event.stream_id, head, now=now, deadline=deadline, peer=self._peer)
         self._calls[event.stream_id] = call
         if head.error is not None:
             call.fail_error(head.error)
         elif deadline is not None:
-            self._watch(call, deadline)
+            if deadline <= now:
+                self._expire(call)
+            else:
+                self._timer.watch(deadline, now)
         if event.end_stream and call.state is _RECEIVING:
             self._complete(call)
 
@@ -204,12 +189,12 @@ class GrpcConnection(asyncio.Protocol):
             case RequestRefused():
                 self._counters.refused["streams"] += 1
             case PingAcknowledged(payload=payload):
-                if payload == _DRAIN_PING:
+                if payload == _DRAIN_PING and self._drain_begun_at is not None:
                     self.finish_drain()
             case ConnectionFailed(code=code):
                 self._counters.protocol_errors[code.name] += 1
                 self._cancel_calls()
-                self._close()
+                self._writer.close(linger=True)
             case _:
                 return  # GOAWAY of a client: it opens no more streams, and closes when it has its answers
 
@@ -244,13 +229,28 @@ class GrpcConnection(asyncio.Protocol):
             call.received_at = self._now
             dispatch(self._server, call)
 
-    def _refuse(self, event: RequestReceived, http_status: int) -> None:
-        """No gRPC call: answered as HTTP, as the protocol wants."""
-        self._counters.refused["content_type" if http_status == 415 else "http_method"] += 1
-        trailers = status_trailers(GrpcStatus.UNKNOWN, "expected POST with content-type application/grpc")
-        answer = EncodedHeaders([(b":status", b"%d" % http_status), *trailers])
-        self._http2.send_headers(event.stream_id, answer, end_stream=True)
-        self._http2.reset(event.stream_id, ErrorCode.NO_ERROR)
+    # ---- outcomes of calls
+
+    def send_reply(self, call: GrpcCall, message: bytes, trailers: Sequence[Field]) -> None:
+        """See `CallSink`."""
+        ending = answers.ok_trailers(trailers)
+        del self._calls[call.stream_id]
+        self._http2.respond(call.stream_id, answers.OK_HEAD, (message_prefix(len(message)), message), ending)
+        self._ended(call, _OK)
+
+    def send_failure(self, call: GrpcCall, status: GrpcStatus, message: str) -> None:
+        """See `CallSink`."""
+        answer = answers.failure(status, message)
+        del self._calls[call.stream_id]
+        self._http2.send_headers(call.stream_id, answer, end_stream=True)
+        # Its message may still be on the way: tell the client to stop (RFC 9113 section 8.1). Else this does nothing.
+        self._http2.reset(call.stream_id, ErrorCode.NO_ERROR)
+        self._ended(call, status)
+
+    def _expire(self, call: GrpcCall) -> None:
+        error = DeadlineExceeded("the call's deadline passed before there was an answer")
+        self.send_failure(call, grpc_status(error), error.message)
+        cancel(call)
 
     def _cancel_calls(self) -> None:
         calls, self._calls = list(self._calls.values()), {}
@@ -258,118 +258,44 @@ class GrpcConnection(asyncio.Protocol):
             self._ended(call, GrpcStatus.CANCELLED)
             cancel(call)
 
-    # ---- answers
-
-    def send_reply(self, call: GrpcCall, message: bytes, trailers: Sequence[Field]) -> None:
-        """See `CallSink`."""
-        ending = EncodedHeaders(status_trailers(GrpcStatus.OK, extra=trailers)) if trailers else _OK_TRAILERS
-        del self._calls[call.stream_id]
-        self._http2.respond(call.stream_id, _OK_HEAD, (message_prefix(len(message)), message), ending)
-        self._ended(call, _OK)
-
-    def send_failure(self, call: GrpcCall, status: GrpcStatus, message: str) -> None:
-        """See `CallSink`."""
-        del self._calls[call.stream_id]
-        extra = (_ACCEPTS,) if status is GrpcStatus.UNIMPLEMENTED else ()
-        answer = EncodedHeaders([*_HEAD, *status_trailers(status, message, extra)])
-        self._http2.send_headers(call.stream_id, answer, end_stream=True)
-        # Its message may still be on the way: tell the client to stop (RFC 9113 section 8.1). Else this does nothing.
-        self._http2.reset(call.stream_id, ErrorCode.NO_ERROR)
-        self._ended(call, status)
-
     def _ended(self, call: GrpcCall, status: int) -> None:
         self._counters.outcomes[status] += 1
         if call.held_bytes:
             self._drop_buffer(call)
-        if not self._flush_due:
-            self._schedule_flush()
+        self._writer.schedule()
 
     def _drop_buffer(self, call: GrpcCall) -> None:
         self._server.buffered_bytes -= call.held_bytes
         call.held_bytes = 0
         call.reader = None
 
-    # ---- writing
-
-    def _schedule_flush(self) -> None:
-        if not self._flush_due:
-            self._flush_due = True
-            self._server.loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_due = False
-        if self._closing or self._writing_paused_at is not None:
-            return
-        output = self._http2.take_output(_WRITE_BUDGET_BYTES)
-        if output:
-            self._counters.bytes_sent += len(output)
-            self._transport.write(output)
-        if self._http2.has_output:
-            self._schedule_flush()
-        elif self._draining and not self._http2.open_streams:
-            self._close()
-
-    def _close(self) -> None:
-        """Writes what is ready, and closes once it is out."""
-        if self._closing:
-            return
-        output = self._http2.take_output(_WRITE_BUDGET_BYTES)
-        self._closing = True
-        self._writing_paused_at = self._now  # the write timeout bounds the closing as well
-        if output:
-            self._transport.write(output)
-        self._transport.close()
-
     # ---- time
 
-    def _watch(self, call: GrpcCall, deadline: float) -> None:
-        """Sees to it that the timer fires at this deadline, or before."""
-        if deadline <= self._now:
-            self._expire(call)
-        elif self._timer is None or deadline < self._timer_at:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer_at = deadline
-            self._timer = self._server.loop.call_later(deadline - self._now, self._on_timer)
-
-    def _on_timer(self) -> None:
-        """Ends the calls that are due, and sets the timer for the next. A call answered in time costs nothing."""
-        self._timer = None
+    def _on_deadline(self) -> float | None:
+        """Ends the calls that are due; the next deadline, or None."""
         self._now = now = time.monotonic()
-        due = [
-            call for call in self._calls.values() if call.deadline is not None and call.deadline <= now + _TIMER_SLACK_S
-        ]
-        for call in due:
-            self._expire(call)
-        deadlines = [call.deadline for call in self._calls.values() if call.deadline is not None]
-        if deadlines and not self._closing:
-            self._timer_at = min(deadlines)
-            self._timer = self._server.loop.call_later(max(0.0, self._timer_at - now), self._on_timer)
-
-    def _expire(self, call: GrpcCall) -> None:
-        if self._calls.get(call.stream_id) is call:
-            error = DeadlineExceeded("the call's deadline passed before there was an answer")
-            self.send_failure(call, grpc_status(error), error.message)
-            cancel(call)
+        watched = [call for call in self._calls.values() if call.deadline is not None]
+        for call in watched:
+            # An earlier one's `on_cancel` may have answered this one.
+            if call.deadline is not None and call.deadline <= now + _TIMER_SLACK_S and call.stream_id in self._calls:
+                self._expire(call)
+        return min((call.deadline for call in self._calls.values() if call.deadline is not None), default=None)
 
     def tick(self, now: float) -> None:
         """Enforces the time limits. The server calls it every second."""
-        limits = self._limits
         self._now = now
         if self._calls:
             self._busy_at = now
-        if self._writing_paused_at is not None and now - self._writing_paused_at > limits.write_timeout_s:
-            self._counters.write_timeouts += 1
-            self._transport.abort()
-        elif self._closing:
+        self._writer.tick(now, self._limits.write_timeout_s)
+        if self._writer.closing:
             return
-        elif self._http2.state in (ConnectionState.AWAIT_PREFACE, ConnectionState.AWAIT_SETTINGS):
-            if now - self._made_at > limits.handshake_timeout_s:
-                self._transport.abort()
-        else:
-            self._expire_silent_calls(now)
-            self._keep_alive(now)
-            self._end_idle(now)
+        if self._http2.state in _HANDSHAKE:
+            if now - self._made_at > self._limits.handshake_timeout_s:
+                self._writer.abort()
+            return
+        self._expire_silent_calls(now)
+        self._keep_alive(now)
+        self._end_idle(now)
 
     def _expire_silent_calls(self, now: float) -> None:
         limit = now - self._limits.receive_timeout_s
@@ -380,11 +306,11 @@ class GrpcConnection(asyncio.Protocol):
         if self._pinged_at is not None:
             if now - self._pinged_at > self._limits.keepalive_timeout_s:
                 self._counters.keepalive_timeouts += 1
-                self._transport.abort()
+                self._writer.abort()
         elif now - self._heard_at > self._limits.keepalive_interval_s:
             self._pinged_at = now
             self._http2.ping(_KEEPALIVE_PING)
-            self._schedule_flush()
+            self._writer.schedule()
 
     def _end_idle(self, now: float) -> None:
         if self._drain_begun_at is not None:
@@ -405,27 +331,32 @@ class GrpcConnection(asyncio.Protocol):
             return
         self._http2.announce_drain()
         self._http2.ping(_DRAIN_PING)  # its answer shows that the client has heard
-        self._schedule_flush()
+        self._writer.schedule()
 
     def finish_drain(self) -> None:
         """Refuses further calls, and closes when those in flight have ended."""
         if not self.draining:
-            self._draining = True
-            self._server.changed.set()
+            self._refusing = True
             self._http2.go_away()
-            self._schedule_flush()
+            self._writer.schedule()
+            self._server.changed.set()
 
     def cut(self) -> None:
         """Ends all calls with UNAVAILABLE, and closes."""
         error = Draining("the server is stopping: send the call to another one")
         for call in list(self._calls.values()):
-            self.send_failure(call, grpc_status(error), error.message)
-            cancel(call)
-        self._close()
+            if call.stream_id in self._calls:
+                self.send_failure(call, grpc_status(error), error.message)
+                cancel(call)
+        self._writer.close()
 
     def abort(self) -> None:
         """Drops the socket with what is unwritten."""
-        self._transport.abort()
+        self._writer.abort()
+
+    def _on_written(self) -> None:
+        if self._refusing and not self._http2.open_streams:
+            self._writer.close()
 
 
 def _address(peername: object) -> str:

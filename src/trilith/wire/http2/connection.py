@@ -186,6 +186,7 @@ class Http2Connection:
             self._outbound.ready.append(frames.go_away_frame(last, fault.code, fault.reason))
         self._advance(ConnectionInput.FAULT)
         self._streams.clear()
+        self._outbound.abandon()
         self._events.append(ConnectionFailed(fault.code, fault.reason))
 
     def _fail_stream(self, fault: StreamFault) -> None:

@@ -119,6 +119,12 @@ class Outbound:
         """The stream was reset: what waits in it is dropped."""
         stream.pending = None
         stream.end_queued = False
+        if stream.scheduled:
+            self._blocked.remove(stream)
+
+    def abandon(self) -> None:
+        """The connection failed: no body goes out any more."""
+        self._blocked.clear()
 
     def take(self, budget_bytes: int) -> bytes:
         """Everything that is ready, and at most about `budget_bytes` of waiting bodies."""
@@ -139,7 +145,7 @@ class Outbound:
             stream.scheduled = False
             pending = stream.pending
             if not pending:
-                continue  # reset while it waited
+                continue
             if self.window <= 0:  # nobody can send now: keep the turn
                 stream.scheduled = True
                 blocked.appendleft(stream)

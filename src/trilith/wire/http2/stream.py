@@ -10,7 +10,7 @@ from trilith.wire.http2.header_encoder import EncodedHeaders
 from trilith.wire.http2.states import StreamState
 
 
-class Stream(msgspec.Struct, gc=True):
+class Stream(msgspec.Struct, eq=False):
     """A stream between its first HEADERS and its end.
 
     Attributes:

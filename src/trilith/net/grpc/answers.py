@@ -1,0 +1,36 @@
+"""The header lists of answers: constants where they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from trilith.wire.grpc_messages import status_trailers
+from trilith.wire.grpc_status import GrpcStatus
+from trilith.wire.http2 import EncodedHeaders, Field
+
+_HEAD: Final[tuple[Field, ...]] = ((b":status", b"200"), (b"content-type", b"application/grpc"))
+_ACCEPTS: Final[tuple[Field, ...]] = ((b"grpc-accept-encoding", b"identity"),)
+
+OK_HEAD: Final = EncodedHeaders(_HEAD)
+"""The head before a message."""
+
+_OK_TRAILERS: Final = EncodedHeaders(status_trailers(GrpcStatus.OK))
+
+
+def ok_trailers(extra: Sequence[Field]) -> EncodedHeaders:
+    """The trailers after a message."""
+    return EncodedHeaders(status_trailers(GrpcStatus.OK, extra=extra)) if extra else _OK_TRAILERS
+
+
+def failure(status: GrpcStatus, message: str) -> EncodedHeaders:
+    """The only header list of an answer without a message ("trailers only")."""
+    # Compression is among what is not implemented, so the client is told what is (compression.md of gRPC).
+    extra = _ACCEPTS if status is GrpcStatus.UNIMPLEMENTED else ()
+    return EncodedHeaders([*_HEAD, *status_trailers(status, message, extra)])
+
+
+def refusal(http_status: int) -> EncodedHeaders:
+    """The answer to a request that is no gRPC call: an HTTP status, as the protocol wants."""
+    trailers = status_trailers(GrpcStatus.UNKNOWN, "expected POST with content-type application/grpc")
+    return EncodedHeaders([(b":status", b"%d" % http_status), *trailers])
