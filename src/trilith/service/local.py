@@ -100,12 +100,8 @@ class InProcessCaller:
         return await batcher.call((args, kwargs))
 
     def call_here(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The method's result; a coroutine runs on the process's background loop meanwhile."""
-        from trilith.service.bridge import await_or_block
-
+        """The result of a synchronous method, run in this thread."""
         spec = self._method(method)
-        if spec.asynchronous:
-            return await_or_block(lambda: self.call(method, args, kwargs), None)
         function = bound_method(self._instance, spec)
         if spec.options.batch is None:
             return function(*args, **kwargs)

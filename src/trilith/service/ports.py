@@ -31,10 +31,10 @@ class ServiceCaller(Protocol):
 
 @runtime_checkable
 class DirectCaller(Protocol):
-    """A `ServiceCaller` that can also answer in the thread that calls it, without an event loop."""
+    """A `ServiceCaller` that can also run synchronous methods in the thread that calls, without an event loop."""
 
     def call_here(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The method's result; blocks until it is there."""
+        """The result of a synchronous method; blocks until it is there."""
         ...
 
 

@@ -36,7 +36,7 @@ class ServiceProxy:
 
     def _bind(self, method: MethodSpec) -> Any:
         caller, home, name = self._caller, self._home, method.name
-        direct = caller if isinstance(caller, DirectCaller) else None
+        direct = caller if isinstance(caller, DirectCaller) and not method.asynchronous else None
 
         @functools.wraps(method.function)
         def call(*args: Any, **kwargs: Any) -> Any:

@@ -84,7 +84,7 @@ def serve() -> Callable[..., Any]:
 
     def run(service: Any, scenario: Scenario, *, debug: bool = False) -> Any:
         async def main() -> Any:
-            host = ServiceHost(service, InProcessResolver(), debug=debug)
+            host = ServiceHost(service, InProcessResolver(home=asyncio.get_running_loop()), debug=debug)
             await host.start()
             try:
                 return await asyncio.wait_for(scenario(Hosted(host)), 20)
@@ -104,3 +104,9 @@ def call_once(serve: Callable[..., Any]) -> Callable[..., Any]:
         return serve(service, lambda hosted: hosted.call(*args, **kwargs), debug=debug)
 
     return call
+
+
+@pytest.fixture
+def hosted_type() -> type[Hosted]:
+    """For tests that make their own host."""
+    return Hosted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import inspect
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
@@ -61,15 +62,15 @@ class _Methods(abc.ABC):
         return f"<client of {self._url}: {', '.join(operation.method for operation in self._operations)}>"
 
 
-def _described(call: Callable[..., Any], operation: Operation) -> Callable[..., Any]:
+def _described(call: Callable[..., Any], operation: Operation, signature: inspect.Signature) -> Callable[..., Any]:
     call.__name__ = call.__qualname__ = operation.method
     call.__doc__ = operation.documentation
-    call.__signature__ = operation.signature()  # type: ignore[attr-defined]  # what inspect.signature looks for
+    call.__signature__ = signature  # type: ignore[attr-defined]  # what inspect.signature looks for
     return call
 
 
-def _body(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Body:
-    return encode_arguments(operation, dict(operation.signature().bind(*args, **kwargs).arguments))
+def _body(operation: Operation, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Body:
+    return encode_arguments(operation, dict(signature.bind(*args, **kwargs).arguments))
 
 
 def _value(operation: Operation, answered: Answered) -> Any:
@@ -89,11 +90,13 @@ class Client(_Methods):
         super().__init__(url, operations, timeout_s)
 
     def _bind(self, operation: Operation) -> Callable[..., Any]:
+        signature = operation.signature()
+
         def call(*args: Any, **kwargs: Any) -> Any:
-            body = _body(operation, args, kwargs)
+            body = _body(operation, signature, args, kwargs)
             return _value(operation, self._transport.post(operation.path, body, self._timeout_s))
 
-        return _described(call, operation)
+        return _described(call, operation, signature)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -118,11 +121,13 @@ class AsyncClient(_Methods):
         super().__init__(url, operations, timeout_s)
 
     def _bind(self, operation: Operation) -> Callable[..., Any]:
+        signature = operation.signature()
+
         async def call(*args: Any, **kwargs: Any) -> Any:
-            body = _body(operation, args, kwargs)
+            body = _body(operation, signature, args, kwargs)
             return _value(operation, await self._transport.post(operation.path, body, self._timeout_s))
 
-        return _described(call, operation)
+        return _described(call, operation, signature)
 
     async def close(self) -> None:
         """Closes the connections."""
