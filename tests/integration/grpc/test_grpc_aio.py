@@ -21,7 +21,7 @@ def test_asyncio_client(serve):
     asyncio.run(main())
     outcomes = server.statistics.outcomes
     assert outcomes[GrpcStatus.OK] == 503
-    assert outcomes[GrpcStatus.CANCELLED] == 1
+    assert outcomes[GrpcStatus.CANCELLED] in (1, 2)  # at a deadline the client may be the first to give up
 
 
 async def whole_answers(channel):

@@ -181,7 +181,7 @@ def test_the_connection_window_is_kept_open_and_enforced():
     client.receive(f.frame(f.DATA, 0, 1, b"x" * 16_384) * 2)
     assert client.output() == [(f.WINDOW_UPDATE, 0, 0, (32_768).to_bytes(4, "big"))]
     tight = RawClient(Http2Limits(connection_window_bytes=65_535, stream_window_bytes=1 << 20))
-    tight.connection._window = 10
+    tight.connection._inbound._window = 10
     [event] = tight.receive(tight.headers(1) + f.frame(f.DATA, 0, 1, b"x" * 11))[1:]
     assert event == ConnectionFailed(ErrorCode.FLOW_CONTROL_ERROR, "more DATA than the connection's window allows")
 

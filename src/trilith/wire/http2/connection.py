@@ -1,74 +1,28 @@
 """The server's end of one HTTP/2 connection: octets in, events out; calls in, octets out (RFC 9113).
 
 Rule 1: no socket, no clock, no task. `receive` takes octets and the time; `take_output` gives octets to write.
-Rule 2: events are returned in wire order after the whole input was read; nothing is answered from inside.
-Rule 3: a call for a stream that is gone does nothing: the peer may have reset it a moment ago, and that is no mistake.
-Rule 4: the layer above decides when a stream's window opens again (`release`); the connection's opens by itself, so
-that one slow stream cannot stop the others. What a connection can make us hold is bounded by its streams' windows.
+Rule 2: a call for a stream that is gone does nothing: the peer may have reset it a moment ago, and that is no mistake.
+Rule 3: the layer above decides when a stream's window opens again (`release`). What a connection can make us hold is
+bounded by its streams' windows.
 
-The reading order: `receive`, then the handler of each frame type in the order of RFC 9113 section 6, then what the
-layer above calls. It knows nothing of gRPC: a REST server stands on the same events.
+`inbound.py` reads, `outbound.py` writes; here is what the layer above asks and calls. It knows nothing of gRPC: a REST
+server stands on the same events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from trilith.wire.http2 import frames
-from trilith.wire.http2.closed import ClosedStreams
-from trilith.wire.http2.errors import ConnectionFault, ErrorCode, StreamFault
-from trilith.wire.http2.events import (
-    ConnectionFailed,
-    DataReceived,
-    Event,
-    GoAwayReceived,
-    PingAcknowledged,
-    RequestReceived,
-    RequestRefused,
-    StreamReset,
-    TrailersReceived,
-)
-from trilith.wire.http2.flood import FloodGuard
-from trilith.wire.http2.header_decoder import DecodedBlock, HeaderDecoder
+from trilith.wire.http2.errors import ErrorCode
+from trilith.wire.http2.events import Event
 from trilith.wire.http2.header_encoder import EncodedHeaders
-from trilith.wire.http2.outbound import Outbound
-from trilith.wire.http2.request_head import MalformedHeaders, check_trailers
-from trilith.wire.http2.settings import Http2Limits, PeerSettings
-from trilith.wire.http2.states import (
-    CONNECTION_TRANSITIONS,
-    RECEIVE_FAULTS,
-    STREAM_TRANSITIONS,
-    ConnectionInput,
-    ConnectionState,
-    StreamInput,
-    StreamState,
-)
-from trilith.wire.http2.stream import Stream
+from trilith.wire.http2.inbound import Inbound
+from trilith.wire.http2.settings import Http2Limits
+from trilith.wire.http2.states import ConnectionInput, ConnectionState, StreamState
 
-_DATA: Final = StreamInput.RECEIVE_DATA
-_DATA_END: Final = StreamInput.RECEIVE_DATA_END
-_HEADERS: Final = StreamInput.RECEIVE_HEADERS
-_HEADERS_END: Final = StreamInput.RECEIVE_HEADERS_END
-_IDLE: Final = StreamState.IDLE
-_CLOSED: Final = StreamState.CLOSED
-_NOT_HTTP2: Final = (
-    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"
-    b"This port speaks HTTP/2 only: gRPC, not HTTP/1.1.\n"
-)
-"""The answer to a client that took this port for another: a person reads it sooner than a GOAWAY."""
-
-
-class _HeaderBlock:
-    """A header block that CONTINUATION frames have yet to complete."""
-
-    __slots__ = ("end_stream", "pieces", "size_bytes", "stream_id")
-
-    def __init__(self, stream_id: int, end_stream: bool, piece: bytes) -> None:
-        self.stream_id = stream_id
-        self.end_stream = end_stream
-        self.pieces = [piece]
-        self.size_bytes = len(piece)
+_RECEIVING: Final = (StreamState.OPEN, StreamState.HALF_CLOSED_LOCAL)
 
 
 class Http2Connection:
@@ -76,28 +30,16 @@ class Http2Connection:
 
     def __init__(self, limits: Http2Limits, *, now: float) -> None:
         self._limits = limits
-        self._state = ConnectionState.AWAIT_PREFACE
-        self._streams: dict[int, Stream] = {}
-        self._closed = ClosedStreams()
-        self._decoder = HeaderDecoder(max_list_bytes=limits.max_header_list_bytes)
-        self._flood = FloodGuard(burst=limits.control_burst, per_s=limits.control_per_s, now=now)
-        self._outbound = Outbound(self._on_sent_end)
-        self._peer = PeerSettings()
-        self._block: _HeaderBlock | None = None
-        self._window_target = max(limits.connection_window_bytes, frames.DEFAULT_WINDOW)
-        self._window = self._window_target
-        # Until the peer has acknowledged our SETTINGS it may go by the defaults.
-        self._new_stream_window = max(limits.stream_window_bytes, frames.DEFAULT_WINDOW)
-        self._rest = b""
-        self._now = now
-        self._events: list[Event] = []
+        self._inbound = Inbound(limits, now=now)
+        self._outbound = self._inbound.outbound
+        self._streams = self._inbound.streams
 
     # ---- what the layer above asks
 
     @property
     def state(self) -> ConnectionState:
         """Where the connection stands."""
-        return self._state
+        return self._inbound.state
 
     @property
     def open_streams(self) -> int:
@@ -114,7 +56,7 @@ class Http2Connection:
         """Pieces of output that were made and not taken: a measure of a peer that does not read."""
         return len(self._outbound.ready)
 
-    # ---- octets in
+    # ---- what the layer above calls
 
     def receive(self, octets: bytes, now: float) -> list[Event]:
         """Reads octets from the peer.
@@ -126,303 +68,7 @@ class Http2Connection:
         Returns:
             What happened, in order. After `ConnectionFailed` all further input is ignored.
         """
-        if self._state is ConnectionState.CLOSED:
-            return []
-        self._now = now
-        events: list[Event] = []
-        self._events = events
-        if self._rest:
-            octets = self._rest + octets
-        position = 0
-        try:
-            if self._state is ConnectionState.AWAIT_PREFACE:
-                position = self._read_preface(octets)
-            if self._state is not ConnectionState.AWAIT_PREFACE:
-                position = self._read_frames(octets, position)
-        except ConnectionFault as fault:
-            self._fail(fault)
-            return events
-        self._rest = octets[position:]
-        return events
-
-    def _read_preface(self, octets: bytes) -> int:
-        preface = frames.PREFACE
-        if octets[: len(preface)] == preface:
-            self._advance(ConnectionInput.PREFACE)
-            self._outbound.ready.append(self._limits.announcement())
-            return len(preface)
-        if preface.startswith(octets):
-            return 0
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the connection does not begin with the HTTP/2 preface")
-
-    def _read_frames(self, octets: bytes, position: int) -> int:
-        unpack, handlers, available = frames.FRAME_HEAD.unpack_from, _HANDLERS, len(octets)
-        while available - position >= frames.FRAME_HEAD_BYTES:
-            high, low, kind, flags, stream_id = unpack(octets, position)
-            size = high << 16 | low
-            if size > self._limits.max_frame_bytes:
-                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {size} octets")
-            start = position + frames.FRAME_HEAD_BYTES
-            end = start + size
-            if end > available:
-                break
-            position = end
-            if self._block is not None and kind != frames.CONTINUATION:
-                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a header block was interrupted by another frame")
-            if self._state is ConnectionState.AWAIT_SETTINGS and (kind != frames.SETTINGS or flags & frames.ACK):
-                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
-            if kind < len(handlers):
-                try:
-                    handlers[kind](self, flags, stream_id & frames.MAX_STREAM_ID, octets[start:end])
-                except StreamFault as fault:
-                    self._fail_stream(fault)
-        return position
-
-    def _fail(self, fault: ConnectionFault) -> None:
-        if self._state is ConnectionState.AWAIT_PREFACE:
-            self._outbound.ready.append(_NOT_HTTP2)
-        else:
-            last = max(0, self._closed.last_stream_id)
-            self._outbound.ready.append(frames.go_away_frame(last, fault.code, fault.reason))
-        self._advance(ConnectionInput.FAULT)
-        self._streams.clear()
-        self._outbound.abandon()
-        self._events.append(ConnectionFailed(fault.code, fault.reason))
-
-    def _fail_stream(self, fault: StreamFault) -> None:
-        # A peer that makes us reset streams makes us work; so this counts as if it had reset them itself.
-        self._flood.spend(self._now)
-        known = fault.stream_id in self._streams
-        self.reset(fault.stream_id, fault.code)
-        if not known:
-            self._reset_unknown(fault.stream_id, fault.code)
-        else:
-            self._events.append(StreamReset(fault.stream_id, fault.code, False))
-
-    def _reset_unknown(self, stream_id: int, code: ErrorCode) -> None:
-        self._closed.reset_by_us(stream_id)
-        self._outbound.ready.append(frames.reset_frame(stream_id, code))
-
-    # ---- frames, in the order of RFC 9113 section 6
-
-    def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
-        size = len(payload)
-        self._take_connection_window(size)
-        stream = self._streams.get(stream_id)
-        if stream is None:
-            self._on_late_frame(stream_id)
-            return
-        end = flags & frames.END_STREAM
-        self._receive(stream, _DATA_END if end else _DATA)
-        stream.receive_window -= size
-        if stream.receive_window < 0:
-            raise StreamFault(stream_id, ErrorCode.FLOW_CONTROL_ERROR, "more DATA than the stream's window allows")
-        if flags & frames.PADDED:
-            payload = frames.without_padding(payload)
-        if not payload and not end:
-            self._flood.spend(self._now)
-        if stream.body_left is not None:
-            self._count_body(stream, len(payload), ended=bool(end))
-        stream.unreleased += len(payload)
-        self._events.append(DataReceived(stream_id, payload, bool(end)))
-        if stream.state is _CLOSED:
-            del self._streams[stream_id]
-
-    def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if not stream_id & 1:
-            raise ConnectionFault(
-                ErrorCode.PROTOCOL_ERROR, f"HEADERS on stream {stream_id}, which a client may not use"
-            )
-        if flags & frames.PADDED:
-            payload = frames.without_padding(payload)
-        if flags & frames.HAS_PRIORITY:
-            if len(payload) < 5:
-                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "HEADERS with less than its priority fields")
-            payload = payload[5:]
-        end_stream = bool(flags & frames.END_STREAM)
-        if flags & frames.END_HEADERS:
-            self._on_header_block(stream_id, payload, end_stream)
-        else:
-            self._block = _HeaderBlock(stream_id, end_stream, payload)
-
-    def _on_priority(self, flags: int, stream_id: int, payload: bytes) -> None:
-        # Deprecated by RFC 9113 and ignored, save for its form.
-        if not stream_id:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "PRIORITY on stream 0")
-        if len(payload) != 5:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "PRIORITY is not 5 octets")
-
-    def _on_reset(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if len(payload) != 4:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM is not 4 octets")
-        if not stream_id or self._closed.is_idle(stream_id):
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"RST_STREAM on idle stream {stream_id}")
-        self._flood.spend(self._now)
-        stream = self._streams.pop(stream_id, None)
-        if stream is not None:
-            stream.state = STREAM_TRANSITIONS[stream.state, StreamInput.RECEIVE_RESET]
-            self._outbound.forget(stream)
-            self._events.append(StreamReset(stream_id, frames.u32(payload), True))
-
-    def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"SETTINGS on stream {stream_id}")
-        if flags & frames.ACK:
-            if payload:
-                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS acknowledgement with a payload")
-            self._on_settings_acknowledged()
-            return
-        if len(payload) % 6:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS is no multiple of 6 octets")
-        self._flood.spend(self._now)
-        self._peer = self._peer.updated(frames.settings_entries(payload))
-        self._outbound.apply(self._peer, tuple(self._streams.values()))
-        self._outbound.ready.append(frames.frame(frames.SETTINGS, frames.ACK, 0))
-        if self._state is ConnectionState.AWAIT_SETTINGS:
-            self._advance(ConnectionInput.FIRST_SETTINGS)
-
-    def _on_settings_acknowledged(self) -> None:
-        shrink = self._new_stream_window - self._limits.stream_window_bytes
-        if shrink:
-            self._new_stream_window -= shrink
-            for stream in self._streams.values():
-                stream.receive_window -= shrink
-
-    def _on_push_promise(self, flags: int, stream_id: int, payload: bytes) -> None:
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "PUSH_PROMISE from a client")
-
-    def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"PING on stream {stream_id}")
-        if len(payload) != 8:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "PING is not 8 octets")
-        if flags & frames.ACK:
-            self._events.append(PingAcknowledged(payload))
-            return
-        self._flood.spend(self._now)
-        self._outbound.ready.append(frames.frame(frames.PING, frames.ACK, 0, payload))
-
-    def _on_go_away(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"GOAWAY on stream {stream_id}")
-        if len(payload) < 8:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY is under 8 octets")
-        self._flood.spend(self._now)
-        self._events.append(GoAwayReceived(frames.u32(payload, 4), payload[8:]))
-
-    def _on_window_update(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if len(payload) != 4:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE is not 4 octets")
-        increment = frames.u32(payload) & frames.MAX_WINDOW
-        stream = self._streams.get(stream_id) if stream_id else None
-        if stream_id and stream is None:
-            if self._closed.is_idle(stream_id):
-                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"WINDOW_UPDATE on idle stream {stream_id}")
-            return
-        if not increment:
-            if stream is None:
-                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of 0")
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of 0")
-        self._outbound.widen(stream, increment)
-
-    def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
-        block = self._block
-        if block is None or block.stream_id != stream_id:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "CONTINUATION of no header block")
-        block.pieces.append(payload)
-        block.size_bytes += len(payload)
-        # A block may be larger than its list by a little (literals), never by much.
-        if (
-            block.size_bytes > 2 * self._limits.max_header_list_bytes
-            or len(block.pieces) > self._limits.max_continuations + 1
-        ):
-            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a header block in too many octets or frames")
-        if flags & frames.END_HEADERS:
-            self._block = None
-            self._on_header_block(stream_id, b"".join(block.pieces), block.end_stream)
-
-    # ---- requests
-
-    def _on_header_block(self, stream_id: int, block: bytes, end_stream: bool) -> None:
-        # Decoded first, whatever becomes of it: the dynamic table must follow the peer's.
-        decoded = self._decoder.decode(block)
-        if stream_id > self._closed.last_stream_id:
-            self._open(stream_id, decoded, end_stream)
-            return
-        stream = self._streams.get(stream_id)
-        if stream is not None:
-            self._on_trailers(stream, decoded, end_stream)
-        elif self._closed.was_skipped(stream_id):
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"stream {stream_id} is below the last one")
-        elif not self._closed.was_reset_by_us(stream_id):
-            raise ConnectionFault(ErrorCode.STREAM_CLOSED, f"HEADERS on stream {stream_id}, which has ended")
-
-    def _open(self, stream_id: int, decoded: DecodedBlock, end_stream: bool) -> None:
-        self._closed.opened(stream_id)
-        if len(self._streams) >= self._limits.max_concurrent_streams or self._state is ConnectionState.DRAINING:
-            self._flood.spend(self._now)
-            self._reset_unknown(stream_id, ErrorCode.REFUSED_STREAM)
-            self._events.append(RequestRefused(stream_id))
-            return
-        try:
-            head = decoded.request_head()
-        except MalformedHeaders as error:
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, str(error)) from error
-        if end_stream and head.content_length:
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "a content-length, and no body")
-        self._streams[stream_id] = Stream(
-            stream_id,
-            STREAM_TRANSITIONS[_IDLE, _HEADERS_END if end_stream else _HEADERS],
-            self._peer.initial_window,
-            self._new_stream_window,
-            head.content_length,
-        )
-        self._events.append(RequestReceived(stream_id, head, end_stream))
-
-    def _on_trailers(self, stream: Stream, decoded: DecodedBlock, end_stream: bool) -> None:
-        stream_id = stream.stream_id
-        self._receive(stream, _HEADERS_END if end_stream else _HEADERS)
-        try:
-            check_trailers(decoded.fields)
-        except MalformedHeaders as error:
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, str(error)) from error
-        if stream.body_left:
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "the body is shorter than its content-length")
-        self._events.append(TrailersReceived(stream_id, decoded.fields))
-        if stream.state is _CLOSED:
-            del self._streams[stream_id]
-
-    def _receive(self, stream: Stream, what: StreamInput) -> None:
-        state = STREAM_TRANSITIONS.get((stream.state, what))
-        if state is None:
-            raise StreamFault(
-                stream.stream_id, RECEIVE_FAULTS[stream.state, what], f"{what.name} in {stream.state.name}"
-            )
-        stream.state = state
-
-    def _on_late_frame(self, stream_id: int) -> None:
-        if not stream_id or self._closed.is_idle(stream_id):
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"DATA on idle stream {stream_id}")
-        if not self._closed.was_reset_by_us(stream_id):
-            raise StreamFault(stream_id, ErrorCode.STREAM_CLOSED, "DATA after the end")
-
-    def _count_body(self, stream: Stream, size: int, *, ended: bool) -> None:
-        left = (stream.body_left or 0) - size
-        if left < 0 or (ended and left):
-            raise StreamFault(
-                stream.stream_id, ErrorCode.PROTOCOL_ERROR, "the body is not as long as its content-length"
-            )
-        stream.body_left = left
-
-    def _take_connection_window(self, size: int) -> None:
-        self._window -= size
-        if self._window < 0:
-            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "more DATA than the connection's window allows")
-        if self._window <= self._window_target // 2:
-            self._outbound.ready.append(frames.window_update_frame(0, self._window_target - self._window))
-            self._window = self._window_target
-
-    # ---- what the layer above calls
+        return self._inbound.receive(octets, now)
 
     def release(self, stream_id: int, size_bytes: int) -> None:
         """The layer above has no more need of so many received octets: the peer may send as many again."""
@@ -459,8 +105,8 @@ class Http2Connection:
                     )
                 )
             )  # fmt: skip
-            stream.state = _CLOSED
-            self._on_sent_end(stream)
+            stream.state = StreamState.CLOSED
+            self._inbound.sent_end(stream)
             return
         outbound.headers(stream, head, end_stream=False)
         outbound.body(stream, body, end_stream=False)
@@ -480,11 +126,7 @@ class Http2Connection:
 
     def reset(self, stream_id: int, code: ErrorCode) -> None:
         """Ends a stream in both directions; frames for it that are on their way are ignored."""
-        stream = self._streams.pop(stream_id, None)
-        if stream is not None:
-            stream.state = STREAM_TRANSITIONS[stream.state, StreamInput.SEND_RESET]
-            self._outbound.forget(stream)
-            self._reset_unknown(stream_id, code)
+        self._inbound.reset(stream_id, code)
 
     def ping(self, payload: bytes) -> None:
         """Sends a PING of 8 octets; the answer is a `PingAcknowledged` with the same."""
@@ -492,43 +134,17 @@ class Http2Connection:
 
     def announce_drain(self) -> None:
         """Phase one of a shutdown: tells the peer to open no more streams, and still serves those on their way."""
-        if self._state in (ConnectionState.AWAIT_SETTINGS, ConnectionState.OPEN):
+        if self._inbound.state in (ConnectionState.AWAIT_SETTINGS, ConnectionState.OPEN):
             self._outbound.ready.append(frames.go_away_frame(frames.MAX_STREAM_ID, ErrorCode.NO_ERROR))
 
     def go_away(self, code: ErrorCode = ErrorCode.NO_ERROR, reason: str = "") -> None:
         """Phase two: streams opened from now on are refused; those that are open run to their end."""
-        if self._state is ConnectionState.CLOSED:
+        if self._inbound.state is ConnectionState.CLOSED:
             return
-        if self._state is not ConnectionState.AWAIT_PREFACE:
-            self._outbound.ready.append(frames.go_away_frame(max(0, self._closed.last_stream_id), code, reason))
-        self._advance(ConnectionInput.LAST_GOAWAY)
+        if self._inbound.state is not ConnectionState.AWAIT_PREFACE:
+            self._outbound.ready.append(frames.go_away_frame(max(0, self._inbound.closed.last_stream_id), code, reason))
+        self._inbound.advance(ConnectionInput.LAST_GOAWAY)
 
     def take_output(self, budget_bytes: int) -> bytes:
         """Octets to write now: everything small, and about `budget_bytes` of the bodies that wait."""
         return self._outbound.take(budget_bytes)
-
-    def _on_sent_end(self, stream: Stream) -> None:
-        self._flood.earn()
-        if stream.state is _CLOSED:
-            del self._streams[stream.stream_id]
-
-    def _advance(self, what: ConnectionInput) -> None:
-        self._state = CONNECTION_TRANSITIONS[self._state, what]
-
-
-_RECEIVING: Final = (StreamState.OPEN, StreamState.HALF_CLOSED_LOCAL)
-
-_Handler = Callable[[Http2Connection, int, int, bytes], None]
-_HANDLERS: Final[tuple[_Handler, ...]] = (
-    Http2Connection._on_data,
-    Http2Connection._on_headers,
-    Http2Connection._on_priority,
-    Http2Connection._on_reset,
-    Http2Connection._on_settings,
-    Http2Connection._on_push_promise,
-    Http2Connection._on_ping,
-    Http2Connection._on_go_away,
-    Http2Connection._on_window_update,
-    Http2Connection._on_continuation,
-)
-"""By frame type; an unknown type is ignored, as it must be."""
