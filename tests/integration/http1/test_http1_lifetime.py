@@ -49,6 +49,14 @@ def test_all_addresses_of_a_name_get_one_port() -> None:
         listening.close()
 
 
+def test_before_the_start() -> None:
+    server = HttpServer(echo)
+    assert server.addresses == []
+    assert server.statistics().connections_total == 0
+    assert "not listening" in repr(server)
+    assert asyncio.run(server.drain(1)) == 0
+
+
 def test_started_twice() -> None:
     async def main() -> None:
         async with serving(echo) as live:

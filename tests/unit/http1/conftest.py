@@ -81,14 +81,25 @@ class FakeWatch:
 class Client:
     """The other end of one connection."""
 
-    def __init__(self, app: HttpApp, limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> None:
-        self.state = ServerState(app, limits, loop)
-        self.state.hangups.close()
-        self.state.hangups = self.watch = FakeWatch()  # type: ignore[assignment]
+    def __init__(self, state: ServerState, watch: FakeWatch, loop: asyncio.AbstractEventLoop) -> None:
+        self.state = state
+        self.watch = watch
         self.transport = FakeTransport()
         self.connection = HttpConnection(self.state)
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
         self.loop = loop
+
+    @classmethod
+    def of(cls, app: HttpApp, limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> "Client":
+        """The first client of a new server."""
+        state = ServerState(app, limits, loop)
+        state.hangups.close()
+        state.hangups = watch = FakeWatch()  # type: ignore[assignment]
+        return cls(state, watch, loop)
+
+    def another(self) -> "Client":
+        """One more client of the same server."""
+        return Client(self.state, self.watch, self.loop)
 
     def send(self, *pieces: bytes) -> None:
         for piece in pieces:
@@ -124,7 +135,7 @@ def connect() -> Iterator[Callable[..., Client]]:
     loop = asyncio.new_event_loop()
 
     def make(app: HttpApp, **limits: Any) -> Client:
-        return Client(app, HttpLimits(**limits), loop)
+        return Client.of(app, HttpLimits(**limits), loop)
 
     yield make
     loop.close()

@@ -439,6 +439,14 @@ class TestDisconnect:
         assert app.requests[0].gone
         assert not app.requests[0].answered
 
+    def test_between_a_failed_write_and_its_report(self, connect: Connect) -> None:
+        app = Later()
+        client = connect(app)
+        client.send(GET % b"1")
+        client.transport.closed = True
+        app.requests[0].respond(200)
+        assert client.transport.written == b""
+
     def test_not_after_the_answer(self, connect: Connect) -> None:
         app = Later()
         client = connect(app)
@@ -741,6 +749,20 @@ class TestTimes:
         assert not client.transport.aborted
         client.at(30)
         assert client.transport.aborted
+
+
+class TestTooMany:
+    def test_those_over_the_limit_are_told_and_those_far_over_are_cut(self, connect: Connect) -> None:
+        client = connect(echo, max_connections=1)
+        state = client.state
+        state.turned_away.update(range(255))
+        told, cut = client.another(), client.another()
+        assert told.statuses == [503]
+        assert b"retry-after: 1" in told.transport.written
+        assert not told.transport.aborted
+        assert cut.statuses == []
+        assert cut.transport.aborted
+        assert state.counters.refused == {"connections": 2}
 
 
 class TestAnswers:

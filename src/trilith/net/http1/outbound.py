@@ -31,7 +31,9 @@ class Outbound:
         self.paused = False
 
     def write(self, head: bytes, body: Buffer = b"") -> None:
-        """Sends `head` and then `body`; a long body is not copied."""
+        """Sends `head` and then `body`; a long body is not copied. Does nothing once the transport is closing."""
+        if self._transport.is_closing():
+            return  # a write has failed, and the loss of the connection is about to be told
         size = len(head) + len(body)
         self._sent_bytes += size
         self._counters.bytes_sent += size
