@@ -35,6 +35,11 @@ class LoadedVersion:
     labels: dict[str, tuple[str, ...]]
     load_s: float
 
+    def close(self) -> None:
+        """Frees it. For a version that is not served after all."""
+        for backend in self.backends:
+            backend.close()
+
 
 def load_version(plan: ModelPlan, file: ModelFile) -> LoadedVersion:
     """Fetches the file if it must be, and loads it as often as the instances need.

@@ -62,10 +62,11 @@ class RuntimeConfig:
 class _Model:
     """One model: its handles and what serves them."""
 
-    __slots__ = ("handles", "lock", "served")
+    __slots__ = ("handles", "lock", "path", "served")
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()  # one load or unload of this model at a time
+        self.path: Path | None = None  # where it was loaded from, when that was not a repository
         self.handles: list[ModelHandle] = []
         self.served: dict[str, ServedModel] = {}
 
@@ -191,7 +192,9 @@ class Runtime:
         return served.submit(request, context, on_done)
 
     async def load(self, name: str, path: Path | None = None) -> ModelHandle:
-        """Loads or reloads a model, from its repository or from `path` (a model folder, or a model file).
+        """Loads or reloads a model, from `path` (a model folder, or a model file) or from its repository.
+
+        Without `path`, a model that was loaded from one before is loaded from there again.
 
         Returns:
             the handle of the version that now serves by default.
@@ -203,8 +206,9 @@ class Runtime:
         self._check_open()
         model = self._models.setdefault(name, _Model())
         async with model.lock:
+            model.path = path or model.path
             try:
-                plan = await self._loop.run_in_executor(self._loaders, self._plan, name, path)
+                plan = await self._loop.run_in_executor(self._loaders, self._plan, name, model.path)
             except TrilithError as error:
                 if not model.served:
                     model.handles = [_unavailable(name, error)]
@@ -260,6 +264,11 @@ class Runtime:
             *(self._loop.run_in_executor(self._loaders, load_version, plan, file) for file in plan.files),
             return_exceptions=True,
         )
+        if not self._open:  # it was stopped meanwhile, and nobody would stop what started now
+            for result in results:
+                if isinstance(result, LoadedVersion):
+                    result.close()
+            raise Draining("the runtime was stopped while the model was loading")
         served: dict[str, ServedModel] = {}
         failures: list[BaseException] = []
         for handle, result in zip(handles, results, strict=True):

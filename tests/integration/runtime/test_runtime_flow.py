@@ -365,6 +365,35 @@ def test_leaving_fails_what_cannot_finish_in_time(serve, run, caplog):
     run(main())
 
 
+def test_what_loads_while_the_runtime_stops_is_closed(serve, run):
+    class SlowToLoad(EchoBackend):
+        def load(self):
+            self._open.wait()
+            return super().load()
+
+    made = []
+
+    def make(_):
+        made.append(SlowToLoad())
+        made[-1]._open.clear()
+        return made[-1]
+
+    async def main():
+        runtime = serve(make, load_at_start=())
+        await runtime.__aenter__()
+        load = asyncio.ensure_future(runtime.load("m"))
+        await until(lambda: made)
+        leave = asyncio.ensure_future(runtime.__aexit__(None, None, None))
+        await until(lambda: not runtime._open)
+        made[0]._open.set()
+        with pytest.raises(Draining, match="stopped while the model was loading"):
+            await load
+        await leave
+        assert made[0].closed == 1
+
+    run(main())
+
+
 def test_a_callback_that_raises_harms_no_other(serve, run):
     backend = EchoBackend()
 

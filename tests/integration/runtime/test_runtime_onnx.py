@@ -206,6 +206,7 @@ def test_load_from_anywhere_and_unload(repository, run, tmp_path):
             handle = await runtime.load("mlp", path)
             assert (handle.version, handle.max_batch_size) == ("1", 4)
             await runtime.infer(request())
+            assert (await runtime.load("mlp")).ready
             await runtime.unload("mlp")
             assert (runtime.model("mlp").state, runtime.model("mlp").reason) == (ModelState.UNAVAILABLE, "unloaded")
             assert runtime.ready

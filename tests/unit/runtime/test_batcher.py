@@ -177,6 +177,23 @@ def test_an_item_may_wait_again_after_it_left():
     assert batcher.expire(9.0) == []
 
 
+def test_waiting_again_opens_a_new_window():
+    batcher = batcher_of(max_wait_s=1.0)
+    (item,) = fill(batcher, Waiting())
+    assert batcher.next_batch(1.0) == [item]
+    batcher.add(item, 2.0)
+    assert batcher.next_batch(2.5) == []
+    batcher.check_integrity()
+    assert batcher.next_batch(3.0) == [item]
+
+
+def test_it_shows_itself():
+    batcher = batcher_of()
+    fill(batcher, Waiting(rows=2), Waiting(shape=1))
+    assert repr(batcher) == "<DynamicBatcher model 'm': 2 waiting, 3 rows, 2 lanes>"
+    assert (batcher.waiting_rows, batcher.draining) == (3, False)
+
+
 def test_stale_heap_entries_are_swept():
     batcher = batcher_of(max_rows=1, max_queue_rows=10)
     fill(batcher, Waiting(priority=1))
