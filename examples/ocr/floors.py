@@ -20,10 +20,11 @@ _WAITS: Final = frozenset({ADMITTED, QUEUED, BATCHED, SENT, STARTED})  # a span 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Time that one part spent itself, not in the calls that it made."""
+    """Time that one part spent itself, not in the calls that it made. `call` tells its timeline from others."""
 
     floor: int
     part: str
+    call: int
     waiting: bool
     start: float
     end: float
@@ -56,7 +57,14 @@ def own_spans(timeline: Timeline) -> Iterator[Span]:
     covered = sorted((nested.stamps[0][1], nested.stamps[-1][1]) for nested in timeline.children if nested.stamps)
     for (_, start), (stage, end) in itertools.pairwise(timeline.stamps):
         for first, last in _gaps(start, end, covered):
-            yield Span(floor=timeline.floor, part=timeline.name, waiting=stage in _WAITS, start=first, end=last)
+            yield Span(
+                floor=timeline.floor,
+                part=timeline.name,
+                call=id(timeline),
+                waiting=stage in _WAITS,
+                start=first,
+                end=last,
+            )
     for nested in timeline.children:
         yield from own_spans(nested)
 
@@ -89,10 +97,10 @@ def parts(timeline: Timeline) -> list[Part]:
         counted = [span for span in active[number] if span.rank == best]
         for span in counted:
             seconds[_key(span)] = seconds.get(_key(span), 0.0) + (end - start) / len(counted)
-    calls: dict[tuple[int, str], int] = {}
+    calls: dict[tuple[int, str], set[int]] = {}
     for span in spans:
-        calls[_key(span)] = calls.get(_key(span), 0) + 1
-    found = [Part(floor=key[0], name=key[1], calls=calls[key], seconds=spent) for key, spent in seconds.items()]
+        calls.setdefault(_key(span), set()).add(span.call)
+    found = [Part(floor=key[0], name=key[1], calls=len(calls[key]), seconds=spent) for key, spent in seconds.items()]
     return sorted(found, key=lambda part: (part.floor, -part.seconds))
 
 
