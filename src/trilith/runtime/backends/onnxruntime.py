@@ -9,9 +9,8 @@ Rule 3: text crosses as bytes. Inside ONNX Runtime a string is UTF-8, so BYTES e
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,9 +19,6 @@ from trilith.errors import InvalidConfig, InvalidInput, SetupError, UnknownRefer
 from trilith.runtime.backends.denormals import denormals_preserved, flush_denormals
 from trilith.runtime.backends.port import Batch, ModelFile, ModelSignature
 from trilith.runtime.spec import SessionConfig
-
-if TYPE_CHECKING:
-    import types
 
 _DATATYPES: Final = {
     "tensor(bool)": DataType.BOOL,
@@ -115,16 +111,17 @@ class OnnxRuntimeBackend:
         self._session = None
 
 
-def _library() -> types.ModuleType:
+def _library() -> Any:
     try:
-        return importlib.import_module("onnxruntime")
+        import onnxruntime
     except ImportError as error:
         raise UnknownReference(
             f"ONNX models need ONNX Runtime, which cannot be imported ({error}): pip install 'trilith[onnx]'"
         ) from error
+    return onnxruntime
 
 
-def _session_options(library: types.ModuleType, file: ModelFile) -> Any:
+def _session_options(library: Any, file: ModelFile) -> Any:
     config: SessionConfig = file.spec.session
     missing = [name for name in config.providers if name not in library.get_available_providers()]
     if missing:
