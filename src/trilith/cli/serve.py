@@ -19,6 +19,7 @@ def serve(
     reload: bool = False,
     models: tuple[Path, ...] = (),
     drain_timeout_s: float = 30.0,
+    unresponsive_timeout_s: float = 30.0,
     max_body_mb: int = 64,
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
@@ -46,6 +47,8 @@ def serve(
         A folder in which `trilith.model(NAME)` looks first. May be given several times.
     drain_timeout_s
         Seconds that requests in flight get after Ctrl-C or SIGTERM.
+    unresponsive_timeout_s
+        Seconds after which a replica that gives no sign of life is replaced.
     max_body_mb
         Largest request body, in MB.
     tls_certificate
@@ -76,6 +79,7 @@ def serve(
         reload=reload,
         model_roots=tuple(str(path.resolve()) for path in models),
         drain_s=drain_timeout_s,
+        unresponsive_s=unresponsive_timeout_s,
         max_body_bytes=max_body_mb << 20,
         debug=debug,
         tls_certificate=str(tls_certificate) if tls_certificate is not None else None,

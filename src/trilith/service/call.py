@@ -22,9 +22,11 @@ class ServiceCall:
         context: request id, deadline, timeline, headers.
         on_done: called once, on the loop: the answer's envelope and body, or the error and nothing.
         done: whether it was called.
+        working: whether the host still works on it. After a cancel that may be long: a thread cannot be stopped.
+        on_end: called once, on the loop, when `working` becomes false.
     """
 
-    __slots__ = ("abort", "buffers", "context", "done", "meta", "on_done")
+    __slots__ = ("abort", "buffers", "context", "done", "meta", "on_done", "on_end", "working")
 
     def __init__(self, meta: CallMeta, buffers: Sequence[Buffer], context: Context, on_done: OnDone) -> None:
         self.meta = meta
@@ -32,6 +34,8 @@ class ServiceCall:
         self.context = context
         self.on_done = on_done
         self.done = False
+        self.working = False
+        self.on_end: Callable[[], None] | None = None
         self.abort: Callable[[], object] | None = None  # the host's way to stop the work, where there is one
 
     def cancel(self, error: TrilithError | None = None) -> None:

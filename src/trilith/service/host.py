@@ -177,6 +177,7 @@ class ServiceHost:
 
     def _begin(self, call: ServiceCall, hosted: HostedMethod) -> None:
         now = _now()
+        call.working = True
         call.context.timeline.mark(STARTED, now)
         hosted.counts.calls += 1
         latest = now + hosted.spec.timeout_s
@@ -211,6 +212,9 @@ class ServiceHost:
     def _end(self, call: ServiceCall, arguments: Arguments | None) -> None:
         self._active.pop(call, None)
         call.abort = None
+        call.working = False
+        if call.on_end is not None:
+            call.on_end()
         if arguments is not None and arguments.folder is not None:
             arguments.folder.remove()
 

@@ -263,3 +263,42 @@ def test_status_command_sees_the_server(serve):
     server.terminate()
     after = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=20)
     assert json.loads(after.stdout) == []
+
+
+def test_a_replica_whose_loop_is_blocked_is_replaced(serve, tmp_path):
+    source = tmp_path / "blocks.py"
+    source.write_text(
+        "import os, time, trilith\n"
+        "@trilith.service\nclass Blocks:\n"
+        "    @trilith.api(timeout_s=0.2)\n"
+        "    async def block(self) -> int:\n"
+        "        time.sleep(600)\n        return 1\n"
+        "    @trilith.api\n"
+        "    async def process_id(self) -> int:\n        return os.getpid()\n"
+    )
+    server = serve(f"{source}:Blocks", "--unresponsive-timeout-s", "3")
+    _, first = server.post("/process_id")
+    status, body = server.post("/block")
+    assert (status, body["error"]["code"]) == (504, "deadline_exceeded")
+    server.wait_line("not heard")
+    server.wait_until(lambda: server.post("/process_id")[1] != first)
+
+
+def test_a_replica_whose_threads_are_all_stuck_is_replaced(serve, tmp_path):
+    source = tmp_path / "stuck.py"
+    source.write_text(
+        "import os, time, trilith\n"
+        "@trilith.service(threads=2, concurrency=2, timeout_s=0.2)\nclass Stuck:\n"
+        "    @trilith.api\n"
+        "    def hang(self) -> int:\n"
+        "        time.sleep(600)\n        return 1\n"
+        "    @trilith.api\n"
+        "    async def process_id(self) -> int:\n        return os.getpid()\n"
+    )
+    server = serve(f"{source}:Stuck", "--unresponsive-timeout-s", "3")
+    _, first = server.post("/process_id")
+    for _ in range(2):
+        assert server.post("/hang")[0] == 504
+    server.wait_line("given up")
+    server.wait_until(lambda: server.post("/process_id")[1] != first)
+    assert server.post("/process_id")[0] == 200

@@ -9,12 +9,8 @@ Rule 3: the order of stopping: the gateway stops accepting and finishes what is 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -24,17 +20,14 @@ import msgspec
 
 from trilith.errors import SetupError
 from trilith.orchestration.engine import control
-from trilith.orchestration.engine.launch import GatewayArguments, WorkerArguments
-from trilith.orchestration.engine.places import ServerRecord, private_folder, write_record
+from trilith.orchestration.engine.launcher import Launcher
 from trilith.orchestration.engine.process import ChildProcess
+from trilith.orchestration.engine.reload import source_changes, source_folder
 from trilith.orchestration.engine.replicas import Replica, ReplicaBook
-from trilith.orchestration.engine.sockets import address_of, listen_tcp, listen_unix
 from trilith.orchestration.reconcile import DesiredService, Drain, Kill, Limits, Start, StartBackoff, reconcile
 from trilith.orchestration.spec import DeployedApplication, ServeOptions
 from trilith.orchestration.state import ReplicaEvent, ReplicaState
 
-_GATEWAY_MODULE = "trilith.orchestration.engine.gateway"
-_WORKER_MODULE = "trilith.orchestration.engine.worker"
 _GATEWAY = "gateway"  # its key in the back-off book
 
 
@@ -44,13 +37,15 @@ class Agent:
     def __init__(self, options: ServeOptions, *, tell: Callable[[str], None]) -> None:
         """Assigns; `run` begins. `tell` shows one line to a person."""
         self._options = options
+        self._launcher = Launcher(options)
         self._tell = tell
         self._book = ReplicaBook()
         self._backoff = StartBackoff()
         self._limits = Limits()
         self._desired: list[DesiredService] = []
         self._described: control.Described | None = None
-        self._revision = 1
+        self._revision = 0  # that is deployed
+        self._newest_revision = 0
         self._gateway: ChildProcess | None = None
         self._gateway_loaded = -1  # the revision whose models the gateway has loaded
         self._announced = -1
@@ -68,13 +63,12 @@ class Agent:
             SetupError: an address cannot be used.
         """
         loop = asyncio.get_running_loop()
-        with contextlib.ExitStack() as undo:
-            self._bind(undo)
+        with self._launcher:
             for signal_number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(signal_number, self._signalled)
             await self._start_gateway()
-            if not self._is_repository:
-                await self._start_worker("")
+            if not self._launcher.serves_repository:
+                await self._start_revision()
                 if self._options.reload:
                     self._spawn(self._watch())
             try:
@@ -89,77 +83,26 @@ class Agent:
 
     # Beginning
 
-    @property
-    def _is_repository(self) -> bool:
-        return Path(self._options.target).is_dir()
-
-    def _bind(self, undo: contextlib.ExitStack) -> None:
-        options = self._options
-        self._http = undo.enter_context(listen_tcp(options.host, options.http_port, option="--http-port"))
-        self._grpc = undo.enter_context(listen_tcp(options.host, options.grpc_port, option="--grpc-port"))
-        self._metrics = undo.enter_context(listen_tcp(options.host, options.metrics_port, option="--metrics-port"))
-        folder = Path(tempfile.mkdtemp(prefix="peers-", dir=private_folder()))
-        undo.callback(shutil.rmtree, folder, ignore_errors=True)
-        self._peers_path = folder / "gateway.sock"
-        self._peers = undo.enter_context(listen_unix(self._peers_path))
-        record = ServerRecord(
-            pid=os.getpid(),
-            target=options.target,
-            started_at=time.time(),
-            http=_shown(*address_of(self._http)),
-            grpc=_shown(*address_of(self._grpc)),
-            metrics=_shown(*address_of(self._metrics)),
-        )
-        path = write_record(record)
-        undo.callback(path.unlink, missing_ok=True)
-
     async def _start_gateway(self) -> None:
-        options = self._options
-        descriptors = [self._http.fileno(), self._grpc.fileno(), self._metrics.fileno(), self._peers.fileno()]
-        arguments = GatewayArguments(
-            http_fd=descriptors[0],
-            grpc_fd=descriptors[1],
-            metrics_fd=descriptors[2],
-            peers_fd=descriptors[3],
-            repositories=[options.target] if self._is_repository else [],
-            max_body_bytes=options.max_body_bytes,
-            tls_certificate=options.tls_certificate,
-            tls_key=options.tls_key,
-        )
         self._gateway_loaded = -1
-        gateway = await ChildProcess.start(
-            _GATEWAY_MODULE,
-            [msgspec.json.encode(arguments).decode()],
-            pass_fds=descriptors,
-            environment=dict(os.environ),
-        )
+        gateway = await self._launcher.start_gateway()
         self._gateway = gateway
         self._deploy()
         self._spawn(self._follow_gateway(gateway))
 
-    async def _start_worker(self, service: str) -> None:
+    async def _start_worker(self, service: str, revision: int) -> None:
         replica_id = self._book.new_id()
-        arguments = WorkerArguments(
-            target=self._options.target,
-            service=service,
-            replica_id=replica_id,
-            revision=self._revision,
-            peers_path=str(self._peers_path),
-            model_roots=list(self._options.model_roots),
-            debug=self._options.debug,
-        )
-        process = await ChildProcess.start(
-            _WORKER_MODULE, [msgspec.json.encode(arguments).decode()], environment=dict(os.environ)
-        )
+        process = await self._launcher.start_worker(service, replica_id=replica_id, revision=revision)
         replica = Replica(
-            replica_id=replica_id,
-            service=service,
-            revision=self._revision,
-            process=process,
-            since=time.monotonic(),
+            replica_id=replica_id, service=service, revision=revision, process=process, since=time.monotonic()
         )
         self._book.add(replica)
         self._spawn(self._follow_worker(replica))
+
+    async def _start_revision(self) -> None:
+        """Starts the seed of a new revision. It becomes the current one when it has described itself."""
+        self._newest_revision += 1
+        await self._start_worker("", self._newest_revision)
 
     # Following the children
 
@@ -173,6 +116,8 @@ class Agent:
                 replica = self._book.get(message.replica_id)
                 if replica is not None and replica.state is ReplicaState.DRAINING:
                     self._order_stop(replica, ReplicaEvent.IDLE)
+            elif isinstance(message, control.ReplicaUnwell):
+                self._kill(Kill(message.replica_id, message.reason))
             elif isinstance(message, control.Failed):
                 self._tell(f"the gateway cannot start: {message.reason}")
                 self._give_up()
@@ -230,11 +175,11 @@ class Agent:
             self._give_up()
         else:
             self._tell("the change cannot be loaded; the revision before it keeps serving")
-            self._revision -= 1
 
     def _adopt_description(self, replica: Replica, described: control.Described) -> None:
         application = msgspec.json.decode(described.description, type=DeployedApplication)
         self._described = described
+        self._revision = replica.revision
         root = application.services[0].name
         replica.service = root
         override = self._options.replicas
@@ -268,7 +213,7 @@ class Agent:
         )
         for action in plan.actions:
             if isinstance(action, Start):
-                await self._start_worker(action.service)
+                await self._start_worker(action.service, action.revision)
             elif isinstance(action, Drain):
                 self._drain(action.replica_id)
             else:
@@ -305,45 +250,38 @@ class Agent:
             starting = replica.state is ReplicaState.STARTING
             if starting:
                 self._backoff.exited(replica.service, ready_for_s=None, now=time.monotonic())
+            else:
+                self._book.count_restart(replica.service)
             self._book.event(replica, ReplicaEvent.KILL, time.monotonic())
             replica.process.kill()
 
     def _announce(self) -> None:
         """Says once a revision that everything is up."""
-        if self._announced == self._revision or self._gateway_loaded < 0:
+        if self._announced == self._revision or self._gateway_loaded < self._revision:
             return
-        if self._is_repository:
-            up = True
-        else:
-            up = bool(self._desired) and all(
-                self._book.running(entry.service, entry.revision) >= entry.replicas for entry in self._desired
-            )
-            up = up and self._gateway_loaded >= self._revision
-        if up:
-            self._announced = self._revision
-            services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in self._desired)
-            scheme = "https" if self._options.tls_certificate else "http"
-            self._tell(
-                f"ready: {scheme}://{_shown(*address_of(self._http))} (try /docs)"
-                f"  gRPC {_shown(*address_of(self._grpc))}"
-                f"  metrics http://{_shown(*address_of(self._metrics))}/metrics"
-                + (f"  [{services}]" if services else "")
-            )
+        if not self._launcher.serves_repository and (
+            not self._desired
+            or any(self._book.running(entry.service, entry.revision) < entry.replicas for entry in self._desired)
+        ):
+            return
+        self._announced = self._revision
+        services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in self._desired)
+        scheme = "https" if self._options.tls_certificate else "http"
+        self._tell(
+            f"ready: {scheme}://{self._launcher.http_address} (try /docs)  gRPC {self._launcher.grpc_address}"
+            f"  metrics http://{self._launcher.metrics_address}/metrics" + (f"  [{services}]" if services else "")
+        )
 
     async def _watch(self) -> None:
-        from watchfiles import PythonFilter, awatch  # only with --reload
-
-        folder = _source_folder(self._options.target)
+        folder = source_folder(self._options.target)
         self._tell(f"watching {folder} for changes")
-        async for changes in awatch(folder, watch_filter=PythonFilter(), step=50, debounce=200):
-            names = ", ".join(sorted({Path(path).name for _, path in changes}))
-            self._tell(f"changed: {names}; starting revision {self._revision + 1}")
+        async for names in source_changes(folder):
+            self._tell(f"changed: {', '.join(names)}; starting revision {self._newest_revision + 1}")
             for replica in self._book.all():  # a seed of an earlier change that is still loading is out of date
                 if not replica.service:
-                    self._order_stop(replica, ReplicaEvent.KILL)
+                    self._book.event(replica, ReplicaEvent.KILL, time.monotonic())
                     replica.process.kill()
-            self._revision += 1
-            await self._start_worker("")
+            await self._start_revision()
 
     # Ending
 
@@ -399,19 +337,6 @@ async def _ended_within(process: ChildProcess, limit_s: float) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
-
-
-def _source_folder(target: str) -> Path:
-    """The folder whose changes matter for a target."""
-    module = target.rpartition(":")[0] or target
-    path = Path(module)
-    if path.suffix == ".py":
-        return path.resolve().parent
-    return Path.cwd() / module.partition(".")[0] if (Path.cwd() / module.partition(".")[0]).is_dir() else Path.cwd()
-
-
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _cause(code: int) -> str:

@@ -39,6 +39,13 @@ class ReplicaIdle(Message, frozen=True, tag="replica_idle"):
     replica_id: int
 
 
+class ReplicaUnwell(Message, frozen=True, tag="replica_unwell"):
+    """Gateway to agent: a replica is alive and no good; it should be replaced."""
+
+    replica_id: int
+    reason: str
+
+
 class Replicas(Message, frozen=True, tag="replicas"):
     """Agent to gateway: the state of each replica, for `status`."""
 
@@ -95,7 +102,17 @@ class Stop(Message, frozen=True, tag="stop"):
 
 
 AnyMessage = (
-    Deploy | RemoveReplica | ReplicaIdle | Replicas | Listening | GatewayReady | Described | Ready | Failed | Stop
+    Deploy
+    | RemoveReplica
+    | ReplicaIdle
+    | ReplicaUnwell
+    | Replicas
+    | Listening
+    | GatewayReady
+    | Described
+    | Ready
+    | Failed
+    | Stop
 )
 
 _LIMIT_BYTES = 64 << 20  # an application's description with all its schemas is one line

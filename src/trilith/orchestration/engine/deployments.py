@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class ReplicaLink:
     """A connected replica, as the router sees it."""
 
-    __slots__ = ("batching", "calls", "peer", "pid", "removed", "replica_id", "revision", "service")
+    __slots__ = ("batching", "calls", "peer", "pid", "removed", "replica_id", "reported", "revision", "service")
 
     def __init__(self, *, replica_id: int, service: str, revision: int, pid: int, peer: Peer) -> None:
         self.replica_id = replica_id
@@ -27,6 +27,7 @@ class ReplicaLink:
         self.pid = pid
         self.peer = peer
         self.removed = False
+        self.reported = False  # the agent was told that it is unwell
         self.calls: dict[int, PendingCall | list[PendingCall]] = {}
         self.batching: set[str] = set()  # batched methods of which it runs a batch now
 

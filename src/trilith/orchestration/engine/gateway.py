@@ -38,9 +38,9 @@ from trilith.orchestration.engine.service_metrics import ServiceMetrics
 from trilith.orchestration.engine.sinks import PeerSink, respond_error
 from trilith.orchestration.engine.status import status_document
 from trilith.runtime import Runtime, find_model
-from trilith.runtime.protocol import OipGrpc, OipHttp
+from trilith.runtime.protocol import OipGrpc, OipHttp, model_source
 from trilith.service import AppDescription, docs_html, openapi_document
-from trilith.telemetry import Metrics
+from trilith.telemetry import Metrics, RequestMetrics
 from trilith.telemetry.exposition import CONTENT_TYPE, render
 from trilith.wire.calls import CallMeta, unpack_call
 
@@ -60,6 +60,8 @@ class Gateway:
         self._router = Router(
             observe=self._service_metrics.observe,
             on_idle=lambda replica_id: channel.send(control.ReplicaIdle(replica_id=replica_id)),
+            on_unwell=lambda replica_id, why: channel.send(control.ReplicaUnwell(replica_id=replica_id, reason=why)),
+            unresponsive_s=arguments.unresponsive_s,
         )
         self._routes: dict[tuple[str, str], MethodRoute] = {}
         self._rows: list[control.ReplicaRow] = []
@@ -69,16 +71,22 @@ class Gateway:
     async def run(self) -> None:
         """Serves; returns when it is drained."""
         arguments = self._arguments
-        oip_http, oip_grpc = OipHttp(self._runtime), OipGrpc(self._runtime)
+        requests = RequestMetrics(self._metrics)
+        self._metrics.add_source(model_source(self._runtime))
+        oip_http = OipHttp(self._runtime, metrics=requests)
+        oip_grpc = OipGrpc(self._runtime, metrics=requests)
         self._front = front = HttpFront(self._router, models=oip_http)
         front.serve_plain("/livez", lambda request: request.respond(200, b'{"live":true}'))
         front.serve_plain("/readyz", self._readyz)
         front.serve_plain("/metrics", self._scrape)
         front.serve_plain("/openapi.json", self._openapi)
         front.serve_plain("/docs", self._docs)
-        tls = _tls(arguments)
-        http = HttpServer(front, limits=HttpLimits(max_body_bytes=arguments.max_body_bytes), ssl=tls)
-        grpc = GrpcServer(oip_grpc, limits=GrpcLimits(max_message_bytes=arguments.max_body_bytes), ssl=tls)
+        http = HttpServer(
+            front, limits=HttpLimits(max_body_bytes=arguments.max_body_bytes), ssl=_tls(arguments, "http/1.1")
+        )
+        grpc = GrpcServer(
+            oip_grpc, limits=GrpcLimits(max_message_bytes=arguments.max_body_bytes), ssl=_tls(arguments, "h2")
+        )
         admin = HttpServer(self._admin)
         listener = Listener(self._connected, grant=_PEER_GRANT)
         self._service_metrics.watch(self._router, http, grpc)
@@ -260,10 +268,10 @@ def _failures(runtime: Runtime) -> list[str]:
     return [f"{model.name}: {model.reason}" for model in runtime.models() if model.reason]
 
 
-def _tls(arguments: GatewayArguments) -> ssl.SSLContext | None:
+def _tls(arguments: GatewayArguments, protocol: str) -> ssl.SSLContext | None:
     if arguments.tls_certificate is None or arguments.tls_key is None:
         return None
-    return tls_context(arguments.tls_certificate, arguments.tls_key)
+    return tls_context(arguments.tls_certificate, arguments.tls_key, protocols=(protocol,))
 
 
 async def _main(control_fd: int, arguments: GatewayArguments) -> None:

@@ -15,6 +15,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         peers_fd: listening UNIX socket to which replicas connect.
         repositories: model repositories that are served as they stand.
         max_body_bytes: largest request body.
+        unresponsive_s: seconds after which a replica that is not heard is replaced.
         tls_certificate: PEM file, or None.
         tls_key: PEM file, or None.
     """
@@ -25,6 +26,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     peers_fd: int
     repositories: list[str]
     max_body_bytes: int
+    unresponsive_s: float
     tls_certificate: str | None
     tls_key: str | None
 

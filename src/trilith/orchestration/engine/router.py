@@ -29,10 +29,12 @@ from trilith.orchestration.deadlines import DeadlineWheel
 from trilith.orchestration.engine.batching import BatchQueue
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.deployments import Deployment, MethodRoute, ReplicaLink
+from trilith.orchestration.health import HealthWatch
 from trilith.orchestration.retry import RetryPolicy
 from trilith.orchestration.routing import power_of_two
 
 _TICK_S = 0.02
+_LOOK_S = 0.5
 
 
 class Router:
@@ -43,6 +45,8 @@ class Router:
         *,
         observe: Callable[[PendingCall, TrilithError | None], None],
         on_idle: Callable[[int], None],
+        on_unwell: Callable[[int, str], None],
+        unresponsive_s: float = 30.0,
         retry: RetryPolicy | None = None,
     ) -> None:
         """Assigns; `start` begins.
@@ -50,10 +54,15 @@ class Router:
         Args:
             observe: told of each settled call, for metrics.
             on_idle: told the id of a removed replica that has nothing in flight any more.
+            on_unwell: told the id of a replica that should be replaced, and why; once each.
+            unresponsive_s: seconds that a replica may be silent, or hold only calls that were given up.
             retry: how often a lost call may be sent.
         """
         self._observe = observe
         self._on_idle = on_idle
+        self._on_unwell = on_unwell
+        self._health: HealthWatch[int] = HealthWatch(unresponsive_s)
+        self._next_look = 0.0
         self._retry = retry if retry is not None else RetryPolicy()
         self._deployments: dict[str, Deployment] = {}
         self._batches: dict[tuple[str, str], BatchQueue] = {}
@@ -133,6 +142,7 @@ class Router:
         """The replica's connection died."""
         deployment = self._deployments[link.service]
         link.removed = True
+        self._health.forget(link.replica_id)
         for group in (deployment.replicas, deployment.leaving):
             if link in group:
                 group.remove(link)
@@ -299,4 +309,17 @@ class Router:
         for deployment in self._deployments.values():
             for link in list(deployment.leaving):
                 self._tell_if_idle(deployment, link)
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_S
+            self._look_after_replicas(now)
         self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
+
+    def _look_after_replicas(self, now: float) -> None:
+        for deployment in self._deployments.values():
+            for link in deployment.replicas:
+                # `calls` holds those that somebody waits for; the peer counts those that were taken back as well.
+                stuck = link.room <= 0 and link.in_flight > 0 and not link.calls
+                why = self._health.look(link.replica_id, heard_at=link.peer.last_heard_at, stuck=stuck, now=now)
+                if why is not None and not link.reported:
+                    link.reported = True
+                    self._on_unwell(link.replica_id, why)

@@ -26,7 +26,7 @@ import uvloop
 
 from trilith.core.context import Context
 from trilith.core.timeline import RECEIVED, Timeline
-from trilith.errors import SetupError, TrilithError
+from trilith.errors import Cancelled, DeadlineExceeded, SetupError, TrilithError
 from trilith.net.transport import Buffer, IncomingCall, LostCall, Peer, connect
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.hello import Hello
@@ -49,6 +49,7 @@ from trilith.wire.batches import FLAG_BATCH, BatchItemResult, decode_batch, enco
 from trilith.wire.calls import pack_meta, unpack_call
 
 _RECONNECT_S = 0.05
+_GIVEN_UP = (Cancelled, DeadlineExceeded)
 
 
 class Worker:
@@ -157,10 +158,13 @@ class Worker:
 
     def _called_once(self, incoming: IncomingCall) -> None:
         def done(outcome: Outcome, buffers: Sequence[Buffer]) -> None:
-            if isinstance(outcome, TrilithError):
-                incoming.fail(outcome.code, outcome.message)
-            else:
+            if not isinstance(outcome, TrilithError):
                 incoming.result(pack_meta(outcome), buffers)
+            elif call.working and isinstance(outcome, _GIVEN_UP):
+                # The client has its answer from the gateway. This one frees the slot: not before the work has stopped.
+                call.on_end = lambda: incoming.fail(outcome.code, outcome.message)
+            else:
+                incoming.fail(outcome.code, outcome.message)
 
         call = _service_call(self._name, incoming.meta, incoming.buffers, incoming, incoming.deadline, done)
         incoming.on_cancel = call.cancel
@@ -174,7 +178,9 @@ class Worker:
         for index, item in enumerate(items):
             buffers = incoming.buffers[position : position + item.buffer_count]
             position += item.buffer_count
-            calls.append(_service_call(self._name, item.meta, buffers, incoming, item.deadline, batch.collector(index)))
+            call = _service_call(self._name, item.meta, buffers, incoming, item.deadline, batch.collector(index))
+            call.on_end = batch.one_ended
+            calls.append(call)
 
         def cancel() -> None:
             for call in calls:
@@ -182,14 +188,15 @@ class Worker:
 
         incoming.on_cancel = cancel
         self._host.handle_batch(calls)
+        batch.begun(sum(call.working for call in calls))
 
 
 class _BatchAnswer:
-    """Gathers the outcomes of a batch, and answers when all are there."""
+    """Gathers the outcomes of a batch, and answers when the host has ended its work on all of them."""
 
     def __init__(self, incoming: IncomingCall, count: int) -> None:
         self._incoming = incoming
-        self._missing = count
+        self._working = count
         self._results = [BatchItemResult(ok=False)] * count
         self._buffers: list[Sequence[Buffer]] = [()] * count
 
@@ -198,17 +205,28 @@ class _BatchAnswer:
 
         def done(outcome: Outcome, buffers: Sequence[Buffer]) -> None:
             if isinstance(outcome, TrilithError):
-                result = BatchItemResult(ok=False, code=outcome.code, message=outcome.message)
+                self._results[index] = BatchItemResult(ok=False, code=outcome.code, message=outcome.message)
             else:
-                result = BatchItemResult(ok=True, meta=pack_meta(outcome), buffer_count=len(buffers))
+                self._results[index] = BatchItemResult(ok=True, meta=pack_meta(outcome), buffer_count=len(buffers))
                 self._buffers[index] = buffers
-            self._results[index] = result
-            self._missing -= 1
-            if self._missing == 0:
-                flat = [buffer for group in self._buffers for buffer in group]
-                self._incoming.result(encode_batch(self._results), flat)
 
         return done
+
+    def begun(self, working: int) -> None:
+        """How many items the host took; the others were refused at once. Items end in a later turn of the loop."""
+        self._working = working
+        if working == 0:
+            self._answer()
+
+    def one_ended(self) -> None:
+        """The host has ended its work on one item."""
+        self._working -= 1
+        if self._working == 0:
+            self._answer()
+
+    def _answer(self) -> None:
+        flat = [buffer for group in self._buffers for buffer in group]
+        self._incoming.result(encode_batch(self._results), flat)
 
 
 def _service_call(

@@ -1,0 +1,133 @@
+"""Starts the agent's children, and holds the sockets that outlive them.
+
+Rule: everything that a child needs at its start is here, on its command line or as an inherited descriptor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from trilith.orchestration.engine.launch import GatewayArguments, WorkerArguments
+from trilith.orchestration.engine.places import ServerRecord, private_folder, write_record
+from trilith.orchestration.engine.process import ChildProcess
+from trilith.orchestration.engine.sockets import address_of, listen_tcp, listen_unix
+from trilith.orchestration.spec import ServeOptions
+
+_GATEWAY_MODULE = "trilith.orchestration.engine.gateway"
+_WORKER_MODULE = "trilith.orchestration.engine.worker"
+
+
+class Launcher:
+    """The listening sockets of one server, and how its processes are started. Enter it before use."""
+
+    def __init__(self, options: ServeOptions) -> None:
+        self._options = options
+        self._undo = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        """Binds the sockets, and leaves word of the server for `trilith status`.
+
+        Raises:
+            PortInUse: a port is taken.
+            SetupError: an address cannot be used.
+        """
+        with contextlib.ExitStack() as undo:
+            host, options = self._options.host, self._options
+            self._http = undo.enter_context(listen_tcp(host, options.http_port, option="--http-port"))
+            self._grpc = undo.enter_context(listen_tcp(host, options.grpc_port, option="--grpc-port"))
+            self._metrics = undo.enter_context(listen_tcp(host, options.metrics_port, option="--metrics-port"))
+            folder = Path(tempfile.mkdtemp(prefix="peers-", dir=private_folder()))
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            self._peers_path = folder / "gateway.sock"
+            self._peers = undo.enter_context(listen_unix(self._peers_path))
+            record = ServerRecord(
+                pid=os.getpid(),
+                target=options.target,
+                started_at=time.time(),
+                http=self.http_address,
+                grpc=self.grpc_address,
+                metrics=self.metrics_address,
+            )
+            path = write_record(record)
+            undo.callback(path.unlink, missing_ok=True)
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._undo.close()
+
+    @property
+    def serves_repository(self) -> bool:
+        """Whether the target is a folder of models; otherwise it is a service."""
+        return Path(self._options.target).is_dir()
+
+    @property
+    def http_address(self) -> str:
+        """`host:port` of HTTP, as it was really bound."""
+        return _shown(self._http)
+
+    @property
+    def grpc_address(self) -> str:
+        """`host:port` of gRPC."""
+        return _shown(self._grpc)
+
+    @property
+    def metrics_address(self) -> str:
+        """`host:port` of metrics and status."""
+        return _shown(self._metrics)
+
+    async def start_gateway(self) -> ChildProcess:
+        """Starts a gateway on the sockets."""
+        options = self._options
+        sockets = (self._http, self._grpc, self._metrics, self._peers)
+        http_fd, grpc_fd, metrics_fd, peers_fd = (listener.fileno() for listener in sockets)
+        arguments = GatewayArguments(
+            http_fd=http_fd,
+            grpc_fd=grpc_fd,
+            metrics_fd=metrics_fd,
+            peers_fd=peers_fd,
+            repositories=[options.target] if self.serves_repository else [],
+            max_body_bytes=options.max_body_bytes,
+            unresponsive_s=options.unresponsive_s,
+            tls_certificate=options.tls_certificate,
+            tls_key=options.tls_key,
+        )
+        return await ChildProcess.start(
+            _GATEWAY_MODULE,
+            [msgspec.json.encode(arguments).decode()],
+            pass_fds=(http_fd, grpc_fd, metrics_fd, peers_fd),
+            environment=dict(os.environ),
+        )
+
+    async def start_worker(self, service: str, *, replica_id: int, revision: int) -> ChildProcess:
+        """Starts a replica of a service; "" starts the seed of a revision, which tells what its services are."""
+        options = self._options
+        arguments = WorkerArguments(
+            target=options.target,
+            service=service,
+            replica_id=replica_id,
+            revision=revision,
+            peers_path=str(self._peers_path),
+            model_roots=list(options.model_roots),
+            debug=options.debug,
+        )
+        return await ChildProcess.start(
+            _WORKER_MODULE, [msgspec.json.encode(arguments).decode()], environment=dict(os.environ)
+        )
+
+
+def _shown(listener: socket.socket) -> str:
+    host, port = address_of(listener)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,24 @@
+"""Which files changed, for `--reload`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+
+def source_folder(target: str) -> Path:
+    """The folder whose Python files matter: that of the target's file, or of its top package, or the current one."""
+    module = target.rpartition(":")[0] or target
+    path = Path(module)
+    if path.suffix == ".py":
+        return path.resolve().parent
+    package = Path.cwd() / module.partition(".")[0]
+    return package if package.is_dir() else Path.cwd()
+
+
+async def source_changes(folder: Path) -> AsyncIterator[list[str]]:
+    """The names of the Python files that changed, batch by batch."""
+    from watchfiles import PythonFilter, awatch  # a native library; only with --reload
+
+    async for changes in awatch(folder, watch_filter=PythonFilter(), step=50, debounce=200):
+        yield sorted({Path(path).name for _, path in changes})

@@ -1,0 +1,48 @@
+"""When a replica that is alive is no good any more. Pure.
+
+Rule 1: a replica is judged by what it does: it must be heard (its event loop turns), and it must let go of calls that
+    were taken back (its threads return).
+Rule 2: a verdict needs `limit_s` of the same trouble without a break; one sign of life clears it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+class HealthWatch(Generic[K]):
+    """Watches replicas by key."""
+
+    def __init__(self, limit_s: float) -> None:
+        """`limit_s`: seconds of trouble after which a replica is given up."""
+        self._limit_s = limit_s
+        self._stuck_since: dict[K, float] = {}
+
+    def look(self, key: K, *, heard_at: float, stuck: bool, now: float) -> str | None:
+        """Why the replica should be replaced, or None while it is well enough.
+
+        Args:
+            key: the replica.
+            heard_at: when it was last heard, a heartbeat included (seconds).
+            stuck: it takes no more calls, and every call that it holds was taken back by its caller.
+            now: the instant in seconds.
+        """
+        if now - heard_at >= self._limit_s:
+            return (
+                f"it was not heard for {now - heard_at:.1f} s: something blocks its event loop"
+                " (a long computation in an `async def`? declare the method with `def`, and it runs in a thread)"
+            )
+        if not stuck:
+            self._stuck_since.pop(key, None)
+            return None
+        since = self._stuck_since.setdefault(key, now)
+        if now - since < self._limit_s:
+            return None
+        return f"all its threads are taken by calls that were given up more than {now - since:.1f} s ago"
+
+    def forget(self, key: K) -> None:
+        """The replica is gone."""
+        self._stuck_since.pop(key, None)

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trilith.orchestration.health import HealthWatch
+
+LIMIT_S = 10.0
+
+
+def test_silence_is_a_verdict():
+    watch = HealthWatch(LIMIT_S)
+    assert watch.look("a", heard_at=100.0, stuck=False, now=109.9) is None
+    assert "not heard" in watch.look("a", heard_at=100.0, stuck=False, now=110.0)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0.1, 6.0)), max_size=40))
+def test_stuck_is_a_verdict_only_without_a_break(steps):
+    watch = HealthWatch(LIMIT_S)
+    now, since = 100.0, None
+    for stuck, passed in steps:
+        now += passed
+        since = (since if since is not None else now) if stuck else None
+        verdict = watch.look("a", heard_at=now, stuck=stuck, now=now)
+        assert (verdict is not None) == (since is not None and now - since >= LIMIT_S)
+
+
+def test_replicas_do_not_share_their_trouble():
+    watch = HealthWatch(LIMIT_S)
+    watch.look("a", heard_at=100.0, stuck=True, now=100.0)
+    assert watch.look("b", heard_at=111.0, stuck=True, now=111.0) is None
+    watch.forget("a")
+    assert watch.look("a", heard_at=111.0, stuck=True, now=111.0) is None
