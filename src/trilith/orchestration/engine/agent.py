@@ -146,7 +146,9 @@ class Agent:
                     self._book.event(replica, ReplicaEvent.READY, time.monotonic())
             elif isinstance(message, control.Failed):
                 replica.failure = message.reason
-                self._tell(_with_detail(f"{replica.service or self._options.target}: {message.reason}", message.detail))
+                who = replica.service or self._options.target
+                reason = message.reason if message.reason.startswith(f"{who}: ") else f"{who}: {message.reason}"
+                self._tell(_with_detail(reason, message.detail))
             self._changed.set()
         code = await replica.process.wait()
         now = time.monotonic()
@@ -300,6 +302,7 @@ class Agent:
         self._stopping = True
         if self._wake is not None:
             self._wake.cancel()
+        self._launcher.stop_listening()
         gateway = self._gateway
         if gateway is not None and gateway.alive:
             gateway.channel.send(control.Stop(deadline_s=self._options.drain_s))

@@ -88,6 +88,11 @@ class Launcher:
         """`host:port` of metrics and status."""
         return _shown(self._metrics)
 
+    def stop_listening(self) -> None:
+        """Lets go of the ports, so that a connection made while the server stops is refused, not held and then cut."""
+        for listener in (self._http, self._grpc):
+            listener.close()
+
     async def start_gateway(self) -> ChildProcess:
         """Starts a gateway on the sockets."""
         options = self._options

@@ -160,14 +160,7 @@ class Router:
                     self.retried += 1
                     again.append(call)
                 else:
-                    self._fail(
-                        call,
-                        ReplicaLost(
-                            f"the process that ran {call.route.service}.{call.route.method} ended before it answered;"
-                            " the call may have run, so it was not sent again. Declare the method idempotent=True to"
-                            " have such calls retried"
-                        ),
-                    )
+                    self._fail(call, _lost(call))
         for call in again:
             self._place(call, first=True)
 
@@ -323,3 +316,13 @@ class Router:
                 if why is not None and not link.reported:
                     link.reported = True
                     self._on_unwell(link.replica_id, why)
+
+
+def _lost(call: PendingCall) -> ReplicaLost:
+    ended = f"the process that ran {call.route.service}.{call.route.method} ended before it answered"
+    if call.route.idempotent:
+        return ReplicaLost(f"{ended}; so did {call.attempt} processes in a row, and the call is not sent again")
+    return ReplicaLost(
+        f"{ended}; the call may have run, so it was not sent again. Declare the method idempotent=True to have such"
+        " calls retried"
+    )

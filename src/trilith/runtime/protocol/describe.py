@@ -43,7 +43,8 @@ def ready_model(runtime: RuntimePort, name: str, version: str) -> ModelPort:
     model = runtime.model(name, version)
     if not is_ready(model):
         why = f" ({model.reason})" if model.reason else ""
-        raise NoReadyReplica(f"'{name}' version {model.version} is not at ready state: it is {model.state}{why}")
+        which = f"'{name}' version {model.version}" if model.version else f"'{name}'"
+        raise NoReadyReplica(f"{which} is not at ready state: it is {model.state}{why}")
     return model
 
 
