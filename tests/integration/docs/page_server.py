@@ -1,0 +1,75 @@
+"""A `trilith serve` of a page, and all that it prints."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+_READY = "trilith: ready: "
+_ENDS_WITHIN_S = 60
+
+
+class PageServer:
+    """One server process. Ended by its own id, never by name."""
+
+    def __init__(self, arguments: list[str], folder: Path, environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "trilith", *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._lines: list[str] = []
+        self._ended = False
+        self._changed = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._changed:
+                self._lines.append(line)
+                self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    @property
+    def printed(self) -> str:
+        """All that it printed until now."""
+        with self._changed:
+            return "".join(self._lines)
+
+    def wait_ready(self, within_s: float) -> bool:
+        """Waits until it says that it is ready. False when it ended, or took too long."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or any(_READY in line for line in self._lines), within_s)
+            return any(_READY in line for line in self._lines)
+
+    def interrupt(self) -> int:
+        """Ctrl-C, then waits; the exit status. What does not end is killed."""
+        self._process.send_signal(signal.SIGINT)
+        try:
+            return self._process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self._process.returncode
+        finally:
+            self._close()
+
+    def kill(self) -> None:
+        """Ends it at once; its children die with it."""
+        self._process.kill()
+        self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        self._reader.join(10)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
