@@ -12,9 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FORBIDDEN = re.compile(r"https?://|file:|^\S+ @ ", re.MULTILINE)
+RUNTIME = ["--extra", "ocr", "--extra", "build"]
 LOCKS = {
-    "requirements.lock": ["--extra", "ocr", "--extra", "build"],
-    "requirements-dev.lock": ["--extra", "ocr", "--extra", "build", "--extra", "dev", "--constraint", "requirements.lock"],
+    "requirements.lock": RUNTIME,
+    "requirements-dev.lock": [*RUNTIME, "--extra", "dev", "--constraint", "requirements.lock"],
 }
 
 
