@@ -1,0 +1,76 @@
+"""`trilith serve` with TLS on both ports."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+
+import grpc
+import pytest
+from live_server import APPS
+
+pytest.importorskip("cryptography")
+
+
+def _certificate(folder):
+    import datetime
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = folder / "certificate.pem"
+    pem.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    private = folder / "key.pem"
+    private.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return pem, private
+
+
+def test_https_and_grpc_over_tls(serve, tmp_path):
+    pem, key = _certificate(tmp_path)
+    options = ("--tls-certificate", str(pem), "--tls-key", str(key))
+    server = serve(f"{APPS}/calls.py:Calls", *options, ready=False)
+    line = server.wait_line("ready: https://")
+    port = int(line.split("https://127.0.0.1:", 1)[1].split()[0])
+    context = ssl.create_default_context(cafile=str(pem))
+    connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=20)
+    connection.request("POST", "/echo", b'{"x":[1.5]}', {"content-type": "application/json"})
+    assert connection.getresponse().read() == b"[1.5]"
+    connection.close()
+    address = line.split("gRPC 127.0.0.1:", 1)[1].split()[0]
+    with grpc.secure_channel(f"localhost:{address}", grpc.ssl_channel_credentials(pem.read_bytes())) as channel:
+        live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+        assert live(b"", timeout=20) == b"\x08\x01"
+
+
+def test_a_key_without_its_certificate_is_refused(serve, tmp_path):
+    _, key = _certificate(tmp_path)
+    server = serve(f"{APPS}/calls.py:Calls", "--tls-key", str(key), ready=False)
+    assert server.process.wait(20) == 2
+    server.wait_line("go together")
+
+
+def test_an_unusable_certificate_is_named(serve, tmp_path):
+    _, key = _certificate(tmp_path)
+    wrong = tmp_path / "wrong.pem"
+    wrong.write_text("not a certificate")
+    options = ("--tls-certificate", str(wrong), "--tls-key", str(key))
+    server = serve(f"{APPS}/calls.py:Calls", *options, ready=False)
+    assert server.process.wait(20) == 1
+    server.wait_line("wrong.pem")
