@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trilith.core.context import Context, current_context
 from trilith.core.request import InferRequest
-from trilith.runtime import ModelHandle, Runtime
-from trilith.runtime.references import default_roots, find_model
+from trilith.runtime import ModelHandle, Runtime, default_roots, find_model
 from trilith.service.bridge import background
 from trilith.service.model_signature import ModelSignature
 
