@@ -19,7 +19,7 @@ from trilith.runtime.backends.port import Backend
 from trilith.runtime.execution import Executed, Execution
 from trilith.runtime.ticket import Ticket
 
-IDLE_CHECK_S: Final = 5.0
+IDLE_CHECK_S: Final = 0.5  # a test or script with a model in process waits so long to end
 _TIMER_RESOLUTION_S: Final = 0.001  # of uvloop's timers; a shorter one fires at once, and would spin
 
 

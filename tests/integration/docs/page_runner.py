@@ -40,7 +40,6 @@ class PageRunner:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "XDG_RUNTIME_DIR": str(runtime_folder),
-            "PYTHONWARNINGS": "error",
             "COLUMNS": "100",
             "NO_COLOR": "1",
         }
@@ -105,7 +104,7 @@ class PageRunner:
         done = subprocess.run(
             command,
             cwd=self._folder,
-            env=self._environment,
+            env={**self._environment, "PYTHONWARNINGS": "error"},
             capture_output=True,
             text=True,
             timeout=_COMMAND_WITHIN_S,
