@@ -54,7 +54,7 @@ def main() -> int:
             answer = read_page(port, page.png())
             elapsed_s = time.perf_counter() - started
         show(console, page, lines_of(answer), elapsed_s)
-        show_time(console, Timeline.from_builtins(json.loads(answer.headers["trilith-timeline"])))
+        show_time(console, Timeline.from_builtins(json.loads(answer.timeline)))
         console.print(f"The page and what was read: [bold]{PICTURE}[/]")
     except (TrilithError, ServerFailed, OSError) as error:
         sys.stderr.write(f"The demonstration failed: {error}\n")
@@ -71,7 +71,7 @@ def read_page(port: int, png: bytes) -> Answer:
     answer = post(port, "/read", png, {"content-type": "image/png", "trilith-timeline": "1"})
     if answer.status != 200:
         raise ServerFailed(f"the server answered {answer.status}: {answer.body.decode('utf-8', 'replace'):.500}")
-    if "trilith-timeline" not in answer.headers:
+    if not answer.timeline:
         raise ServerFailed("the server answered without the timeline that it was asked for")
     return answer
 

@@ -10,10 +10,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-import httptools
 
 APP: Final = Path(__file__).with_name("app.py")
 _READY_WITHIN_S: Final = 120.0
@@ -25,55 +24,44 @@ class ServerFailed(Exception):
     """The server did not start, or did not answer as it should; the message is for a person."""
 
 
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer, filled in by the parser.
+    """An HTTP answer.
 
     Attributes:
         status: the HTTP status code.
-        headers: by name in lower case.
         body: the whole body.
+        timeline: the request's timeline as JSON, b"" when it was not asked for.
     """
 
-    def __init__(self) -> None:
-        self.status = 0
-        self.headers: dict[str, bytes] = {}
-        self.body = b""
-        self.complete = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """One header, from the parser."""
-        self.headers[name.decode("latin-1").lower()] = value
-
-    def on_body(self, body: bytes) -> None:
-        """A piece of the body, from the parser."""
-        self.body += body
-
-    def on_message_complete(self) -> None:
-        """The end of the answer, from the parser."""
-        self.complete = True
+    status: int
+    body: bytes
+    timeline: bytes
 
 
 def post(port: int, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
     """Sends one request to the server on this machine.
 
-    The standard library's client refuses header lines above 64 kB, and the timeline of a page is longer than that.
+    The timeline of a page is longer than a header may be: the header says where it is.
 
     Raises:
         ServerFailed: the connection broke before the answer was complete.
     """
-    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    answer = Answer()
-    parser = httptools.HttpResponseParser(answer)
-    with socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_WITHIN_S) as connection:
-        connection.sendall(f"{head}{lines}\r\n".encode() + body)
-        while not answer.complete:
-            received = connection.recv(1 << 16)
-            if not received:
-                raise ServerFailed(f"the server closed the connection before it had answered POST {path}")
-            parser.feed_data(received)
-    answer.status = parser.get_status_code()
-    return answer
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_ANSWER_WITHIN_S)
+    try:
+        connection.request("POST", path, body, dict(headers))
+        response = connection.getresponse()
+        answered = response.read()
+        timeline = response.headers.get("trilith-timeline", "").encode()
+        where = response.headers.get("trilith-timeline-at")
+        if where is not None:
+            connection.request("GET", where)
+            timeline = connection.getresponse().read()
+        return Answer(response.status, answered, timeline)
+    except (OSError, http.client.HTTPException) as error:
+        raise ServerFailed(f"the server did not answer POST {path}: {error}") from error
+    finally:
+        connection.close()
 
 
 @contextlib.contextmanager

@@ -66,8 +66,8 @@ def service(target: Target | None = None, /, **options: Any) -> Target | Callabl
 
     Args:
         target: the class or function, when used without brackets.
-        options: name, replicas, cpu, timeout_s, threads, concurrency: see `ServiceOptions`. A function takes those of
-            `@trilith.api` too.
+        options: name, replicas, cpu, timeout_s, threads, concurrency, max_waiting: see `ServiceOptions`. A function
+            takes those of `@trilith.api` too.
 
     Raises:
         InvalidConfig: an option is unknown or wrong, or the class declares nothing that could be served.

@@ -108,6 +108,7 @@ class ServiceDescription(msgspec.Struct, frozen=True, kw_only=True):
     cpu: float
     threads: int
     concurrency: int
+    max_waiting: int
     timeout_s: float
     dependencies: dict[str, str]
     models: list[ModelUse]
@@ -202,6 +203,7 @@ def _service(spec: ServiceSpec, schemas: _Schemas) -> ServiceDescription:
         cpu=float(options.cpu),
         threads=options.threads,
         concurrency=spec.concurrency,
+        max_waiting=spec.options.max_waiting,
         timeout_s=float(options.timeout_s),
         dependencies={name: dependency.spec.name for name, dependency in spec.dependencies.items()},
         models=[

@@ -16,6 +16,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _ROUTE: Final = re.compile(r"/[A-Za-z0-9_./~-]*")
 _DEFAULT_THREADS: Final = 4
 _DEFAULT_TIMEOUT_S: Final = 60.0
+_DEFAULT_MAX_WAITING: Final = 1000
 _MAX_THREADS: Final = 1024
 
 
@@ -62,6 +63,7 @@ class ServiceOptions:
         timeout_s: seconds that a call may take, unless its method says otherwise.
         threads: threads in which a replica runs synchronous methods.
         concurrency: calls that one replica takes at a time; None: `threads` when all methods are synchronous, else 64.
+        max_waiting: calls that may wait for a replica; one more is refused with `queue_full`.
     """
 
     name: str = ""
@@ -70,6 +72,7 @@ class ServiceOptions:
     timeout_s: float = _DEFAULT_TIMEOUT_S
     threads: int = _DEFAULT_THREADS
     concurrency: int | None = None
+    max_waiting: int = _DEFAULT_MAX_WAITING
 
     def __post_init__(self) -> None:
         if self.name != "" and not _is_text(self.name, _NAME):
@@ -80,6 +83,7 @@ class ServiceOptions:
         _whole("service: threads", self.threads, 1, _MAX_THREADS)
         if self.concurrency is not None:
             _whole("service: concurrency", self.concurrency, 1, 65536)
+        _whole("service: max_waiting", self.max_waiting, 1, 1 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -209,25 +209,46 @@ def test_reload_switches_when_the_new_revision_is_up(serve, tmp_path):
     server.wait_until(lambda: server.post("/answer", {"n": 1}) == (200, 1001))
 
 
-def test_overload_is_refused_with_retry_after(serve, tmp_path):
+def test_overload_is_refused_at_once_and_says_when_to_come_back(serve, tmp_path):
     source = tmp_path / "narrow.py"
     source.write_text(
         "import asyncio, trilith\n"
-        "@trilith.service(concurrency=1)\n"
+        "@trilith.service(concurrency=1, max_waiting=4)\n"
         "async def hold(seconds: float) -> int:\n    await asyncio.sleep(seconds)\n    return 1\n"
     )
     server = serve(f"{source}:hold")
-    # One runs, 1000 wait; what comes beyond is refused at once.
     body = b'{"seconds":30}'
     head = f"POST /hold HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    request = head.encode() + body
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(socket.create_connection(("127.0.0.1", server.http))) for _ in range(70)]
-        for client in clients:
-            client.sendall(request * 16)
-        server.wait_until(lambda: server.status()["services"][0]["waiting"] >= 60)
+        for _ in range(5):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.http)))
+            client.sendall(head.encode() + body)
+        server.wait_until(lambda: server.status()["services"][0]["waiting"] == 4)
         assert server.status()["services"][0]["in_flight"] == 1
+        with server.connection() as connection:
+            connection.request("POST", "/hold", body, {"content-type": "application/json"})
+            response = connection.getresponse()
+            assert response.status == 429
+            assert int(response.headers["retry-after"]) >= 1
+            assert json.loads(response.read())["error"]["code"] == "queue_full"
     server.wait_until(lambda: server.status()["services"][0]["waiting"] == 0)
+    assert b'outcome="queue_full"' in server.get("/metrics")[1]
+
+
+def test_a_long_timeline_is_kept_where_the_header_says(serve):
+    server = serve(CALLS)
+    with server.connection() as connection:
+        body = json.dumps({"x": list(range(100, 150))})
+        connection.request("POST", "/doubled", body, {"content-type": "application/json", "trilith-timeline": "1"})
+        response = connection.getresponse()
+        response.read()
+        where = response.headers["trilith-timeline-at"]
+    status, raw = server.get(where)
+    assert status == 200
+    name, _, _, children = json.loads(raw)
+    assert name == "gateway Calls.doubled"
+    assert children
+    assert server.get("/timelines/none")[0] == 404
 
 
 def _children(pid):

@@ -3,6 +3,7 @@
     /livez /readyz /metrics          health and metrics
     /v2/...                          Open Inference Protocol: the models of this node
     /openapi.json /docs              the API of the services
+    /timelines/ID                    timelines too long for a header
     everything else                  the routes that the services declare
 
 Rule: service requests take the callback path: no task, no parsing; the body goes to a replica as it came.
@@ -20,6 +21,8 @@ from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.deployments import MethodRoute
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import AwaitedHttpSink, HttpSink, respond_error
+from trilith.orchestration.engine.timelines import PATH as TIMELINES
+from trilith.orchestration.engine.timelines import TimelineShelf
 from trilith.wire.calls import CallMeta, pack_meta
 
 _TIMEOUT_HEADER: Final = b"trilith-timeout-ms"
@@ -40,6 +43,7 @@ class HttpFront:
         self._models = models
         self._routes: dict[str, MethodRoute] = {}
         self._plain: dict[str, Plain] = {}
+        self._timelines = TimelineShelf()
         self.draining = False
         self.refused = 0
 
@@ -59,6 +63,9 @@ class HttpFront:
             return self._call(request, route)
         if path.startswith("/v2") and (len(path) == 3 or path[3] == "/"):
             return self._models(request)
+        if path.startswith(TIMELINES):
+            self._timeline(request)
+            return None
         plain = self._plain.get(path)
         if plain is None:
             known = ", ".join(sorted({*self._routes, *self._plain, "/v2"}))
@@ -68,6 +75,12 @@ class HttpFront:
             self._refuse(request, MethodNotAllowed(f"{path} takes GET, got {request.method}"))
             return None
         return plain(request)
+
+    def _timeline(self, request: HttpRequest) -> None:
+        try:
+            request.respond(200, self._timelines.find(request.path))
+        except NotFound as error:
+            self._refuse(request, error)
 
     def _call(self, request: HttpRequest, route: MethodRoute) -> Coroutine[Any, Any, None] | None:
         if request.method != "POST":
@@ -83,14 +96,14 @@ class HttpFront:
             return None
         if not request.complete:
             return self._read_and_submit(request, route, timeout_s)
-        call = _pending(request, route, timeout_s, request.body_nowait(), HttpSink(request))
+        call = _pending(request, route, timeout_s, request.body_nowait(), HttpSink(request, self._timelines))
         request.on_disconnect = lambda: self._router.cancel(call)
         self._submit(call)
         return None
 
     async def _read_and_submit(self, request: HttpRequest, route: MethodRoute, timeout_s: float) -> None:
         """The way of large bodies: read as they come, in a task that ends when the answer is written."""
-        sink = AwaitedHttpSink(request)
+        sink = AwaitedHttpSink(request, self._timelines)
         call = _pending(request, route, timeout_s, await request.body(), sink)
         self._submit(call)
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -96,16 +97,29 @@ class Gateway:
         await http.start(sockets=[socket.socket(fileno=arguments.http_fd)])
         await grpc.start(sockets=[socket.socket(fileno=arguments.grpc_fd)])
         self._channel.send(control.Listening())
-        async with self._runtime:
+        obeying = asyncio.get_running_loop().create_task(self._obey())
+        loading = asyncio.get_running_loop().create_task(self._runtime.__aenter__())
+        await asyncio.wait({obeying, loading}, return_when=asyncio.FIRST_COMPLETED)
+        if not obeying.done():
+            await loading
             if arguments.repositories:
                 self._channel.send(control.GatewayReady(revision=0, failures=_failures(self._runtime)))
-            deadline_s = await self._obey()
-            # Stop accepting and finish what is in flight on both fronts; replicas and runtime serve meanwhile.
-            front.draining = True
-            await asyncio.gather(http.drain(deadline_s), grpc.drain(deadline_s))
-            await admin.drain(0.0)
+        deadline_s = await obeying
+        # Stop accepting and finish what is in flight on both fronts; replicas and runtime serve meanwhile.
+        front.draining = True
+        await asyncio.gather(http.drain(deadline_s), grpc.drain(deadline_s))
+        await admin.drain(0.0)
         listener.close()
         self._router.stop()
+        await self._end_runtime(loading)
+
+    async def _end_runtime(self, loading: asyncio.Task[Runtime]) -> None:
+        """Unloads the models; a model that is being loaded cannot be interrupted, and is not waited for."""
+        busy = not loading.done() or (self._deploying is not None and not self._deploying.done())
+        if busy:
+            await self._channel.flush()
+            os._exit(0)
+        await self._runtime.__aexit__(None, None, None)
 
     # The agent's orders
 
@@ -252,7 +266,7 @@ def _routes(description: AppDescription) -> list[tuple[list[str], MethodRoute]]:
                 idempotent=method.idempotent,
                 batch_rows=batch.max_size if batch is not None else 0,
                 batch_wait_s=batch.max_wait_ms / 1e3 if batch is not None else 0.0,
-                queue_limit=1000,
+                queue_limit=service.max_waiting,
             )
             routes.append((list(method.routes) if position == 0 else [], route))
     return routes

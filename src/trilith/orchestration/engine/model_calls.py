@@ -55,7 +55,7 @@ class ModelDesk:
             self._infer(incoming, meta)
         elif meta.method == SIGNATURE:
             model = self._runtime.model(meta.content_type)
-            signature = ModelSignature(inputs=model.inputs, outputs=model.outputs)
+            signature = ModelSignature(inputs=model.inputs, outputs=model.outputs, metadata=model.metadata)
             incoming.result(pack_meta(ResultMeta("application/msgpack")), [pack_signature(signature)])
         else:
             raise NotFound(f"a model has no method {meta.method!r}")

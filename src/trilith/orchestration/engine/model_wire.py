@@ -25,15 +25,16 @@ class _Tensor(msgspec.Struct, array_like=True, frozen=True):
 class _Signature(msgspec.Struct, array_like=True, frozen=True):
     inputs: list[_Tensor]
     outputs: list[_Tensor]
+    metadata: dict[str, str] = {}
 
 
 def pack_signature(signature: ModelSignature) -> bytes:
-    """A model's inputs and outputs as msgpack."""
+    """A model's inputs, outputs and metadata as msgpack."""
     inputs, outputs = (
         [_Tensor(spec.name, str(spec.datatype), spec.shape) for spec in specs]
         for specs in (signature.inputs, signature.outputs)
     )
-    return msgspec.msgpack.encode(_Signature(inputs, outputs))
+    return msgspec.msgpack.encode(_Signature(inputs, outputs, dict(signature.metadata)))
 
 
 def unpack_signature(raw: Buffer) -> ModelSignature:
@@ -43,4 +44,4 @@ def unpack_signature(raw: Buffer) -> ModelSignature:
         tuple(TensorSpec(name=t.name, datatype=DataType(t.datatype), shape=t.shape) for t in tensors)
         for tensors in (found.inputs, found.outputs)
     )
-    return ModelSignature(inputs=inputs, outputs=outputs)
+    return ModelSignature(inputs=inputs, outputs=outputs, metadata=found.metadata)

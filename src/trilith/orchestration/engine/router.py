@@ -243,10 +243,12 @@ class Router:
 
     def succeed(self, call: PendingCall, meta: bytes, buffers: Any) -> None:
         """Settles a call with its result."""
-        self._deadlines.discard(call, call.deadline)
-        call.settled = True
-        call.sink.answer(call, meta, buffers)
-        self._observe(call, None)
+        try:
+            call.sink.answer(call, meta, buffers)
+        except TrilithError as error:  # the replica's answer cannot be sent as it is: a bad header, say
+            self._fail(call, error)
+        else:
+            self._settle(call, None)
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:
         """Settles a call with an error, unless it is settled."""

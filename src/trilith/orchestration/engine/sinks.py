@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import orjson
-
 from trilith.core.timeline import Timeline
 from trilith.errors import Bug, TrilithError
 from trilith.net.http1 import HttpRequest
 from trilith.net.transport import Buffer, IncomingCall
 from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.timelines import TimelineShelf
 from trilith.wire.calls import pack_meta, unpack_result
 from trilith.wire.http_status import error_body, http_status, retry_after
 
@@ -19,10 +18,11 @@ from trilith.wire.http_status import error_body, http_status, retry_after
 class HttpSink:
     """Answers an HTTP request."""
 
-    __slots__ = ("_request",)
+    __slots__ = ("_request", "_timelines")
 
-    def __init__(self, request: HttpRequest) -> None:
+    def __init__(self, request: HttpRequest, timelines: TimelineShelf) -> None:
         self._request = request
+        self._timelines = timelines
 
     def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
         """Writes the result with its content type, and the timeline when it was asked for."""
@@ -30,7 +30,7 @@ class HttpSink:
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in result.headers or ()]
         if call.trace:
             nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            headers.append((b"trilith-timeline", orjson.dumps(call.timeline(nested).to_builtins())))
+            headers.append(self._timelines.header(self._request.request_id, call.timeline(nested)))
         body: Buffer = buffers[0] if len(buffers) == 1 else b"".join(buffers)
         self._request.respond(result.status, body, content_type=result.content_type.encode("latin-1"), headers=headers)
 
@@ -51,8 +51,8 @@ class AwaitedHttpSink(HttpSink):
 
     __slots__ = ("answered",)
 
-    def __init__(self, request: HttpRequest) -> None:
-        super().__init__(request)
+    def __init__(self, request: HttpRequest, timelines: TimelineShelf) -> None:
+        super().__init__(request, timelines)
         self.answered = asyncio.Event()
 
     def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
