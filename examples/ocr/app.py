@@ -17,7 +17,6 @@ import recognition
 from crops import cut
 from geometry import Array, reading_order
 from lines import Line, to_lines
-from model_files import metadata, model_path
 from PIL import Image, ImageOps
 from recognition import Reading
 
@@ -45,7 +44,7 @@ class Recognizer:
     model = trilith.model("ocr-rec")
 
     def __init__(self) -> None:
-        self._characters = recognition.classes(metadata(model_path("ocr-rec")))
+        self._characters = recognition.classes(self.model.metadata)
 
     @trilith.api(batch=trilith.Batch(max_size=4), idempotent=True)
     async def read(self, crops: list[Array]) -> list[Reading]:

@@ -127,5 +127,10 @@ class ModelProxy:
         """The model's outputs, in its order."""
         return self._known().outputs
 
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The free text that the model's file carries: labels, characters, a vocabulary."""
+        return self._known().metadata
+
     def __repr__(self) -> str:
         return f"<model {self.reference}>"
