@@ -18,8 +18,9 @@ from typing import Final
 
 from trilith.measure.load.connection import REFUSED, RESET, TIMEOUT, HttpConnection
 from trilith.measure.load.generator_load import GeneratorLoad, GeneratorMeter
+from trilith.measure.load.kept_timelines import fetch
 from trilith.measure.load.recorder import Recorder
-from trilith.measure.load.target import TIMELINE_HEADER, PreparedRequest, Target
+from trilith.measure.load.target import PreparedRequest, Target
 
 _SAMPLE_EVERY_S: Final = 0.01  # at most 100 timelines a second: they cost the server work
 _TICK_S: Final = 0.05
@@ -134,6 +135,8 @@ class ClosedLoop:
         gc.unfreeze()
         recorder.received_bytes = self._read_bytes() - read_before
         await self._close()
+        for sample in await asyncio.to_thread(fetch, plan.target, recorder.kept):
+            recorder.sample(sample.header, sample.latency_s)
         return LoadOutcome(
             recorder=recorder,
             elapsed_s=elapsed_s,
@@ -153,6 +156,9 @@ class ClosedLoop:
         if connection.sampled and connection.timeline is not None:
             recorder.sample(connection.timeline, latency_s)
             connection.timeline = None
+        elif connection.sampled and connection.timeline_place is not None:
+            recorder.sample_kept(connection.timeline_place.decode("latin-1"), latency_s)
+            connection.timeline_place = None
         self._pauses_s[connection.slot] = 0.0
         if not self._running:
             return
@@ -205,7 +211,7 @@ class ClosedLoop:
         while self._running:
             if self._pauses_s[slot]:
                 await asyncio.sleep(self._pauses_s[slot])
-            connection = HttpConnection(self, slot, TIMELINE_HEADER)
+            connection = HttpConnection(self, slot)
             asked_at = time.perf_counter()
             try:
                 async with asyncio.timeout(plan.timeout_s):

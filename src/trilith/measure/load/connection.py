@@ -14,6 +14,8 @@ from typing import Final, Protocol, cast
 
 import httptools
 
+from trilith.measure.load.target import TIMELINE_HEADER, TIMELINE_PLACE_HEADER
+
 REFUSED: Final = "connection refused"
 RESET: Final = "connection reset"
 CLOSED: Final = "closed before the answer"
@@ -46,6 +48,7 @@ class HttpConnection(asyncio.Protocol):
         reusable: whether another request may be sent.
         sampled: whether the request in flight asked for its timeline.
         timeline: the timeline header of the last sampled answer, or None.
+        timeline_place: the path at which the server keeps it, when it was too long for a header, or None.
         received_bytes: bytes read on this connection, heads included.
     """
 
@@ -64,15 +67,16 @@ class HttpConnection(asyncio.Protocol):
         "sent_at",
         "slot",
         "timeline",
+        "timeline_place",
         "waiting",
     )
 
-    def __init__(self, owner: Exchanges, slot: int, timeline_header: bytes) -> None:
+    def __init__(self, owner: Exchanges, slot: int) -> None:
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         # Two parsers, because a callback for each header is what costs, and only sampled answers need one.
         self._plain = httptools.HttpResponseParser(_AnswerEvents(self))
-        self._sampling = httptools.HttpResponseParser(_SampledAnswerEvents(self, timeline_header))
+        self._sampling = httptools.HttpResponseParser(_SampledAnswerEvents(self))
         self._parser = self._plain
         self._first_bytes = b""
         self._status_seen = False
@@ -83,6 +87,7 @@ class HttpConnection(asyncio.Protocol):
         self.reusable = False
         self.sampled = False
         self.timeline: bytes | None = None
+        self.timeline_place: bytes | None = None
         self.received_bytes = 0
 
     def send(self, buffers: tuple[bytes, ...], *, sampled: bool) -> None:
@@ -187,15 +192,17 @@ class _AnswerEvents:
 class _SampledAnswerEvents:
     """The same for an answer whose timeline was asked for."""
 
-    __slots__ = ("_connection", "_header", "on_headers_complete", "on_message_complete")
+    __slots__ = ("_connection", "on_headers_complete", "on_message_complete")
 
-    def __init__(self, connection: HttpConnection, header: bytes) -> None:
+    def __init__(self, connection: HttpConnection) -> None:
         self._connection = connection
-        self._header = header
         self.on_headers_complete = connection.headers_complete
         self.on_message_complete = connection.message_complete
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header of the answer."""
-        if name.lower() == self._header:
+        name = name.lower()
+        if name == TIMELINE_HEADER:
             self._connection.timeline = value
+        elif name == TIMELINE_PLACE_HEADER:
+            self._connection.timeline_place = value

@@ -13,7 +13,7 @@ import msgspec
 
 from trilith.errors import SetupError
 from trilith.measure.load.example import example_in
-from trilith.measure.load.target import TIMELINE_HEADER, Body, Target, prepare
+from trilith.measure.load.target import TIMELINE_HEADER, TIMELINE_PLACE_HEADER, Body, Target, prepare
 
 _EXCERPT_CHARACTERS: Final = 300
 
@@ -52,7 +52,7 @@ class _AnswerReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header."""
-        self.has_timeline = self.has_timeline or name.lower() == TIMELINE_HEADER
+        self.has_timeline = self.has_timeline or name.lower() in (TIMELINE_HEADER, TIMELINE_PLACE_HEADER)
 
     def on_headers_complete(self) -> None:
         """The end of the head."""
@@ -77,7 +77,7 @@ def probe(
 ) -> ProbeAnswer:
     """Sends one request, just as the load will, and waits for the answer. Blocks.
 
-    The standard library's client is not used, because it refuses header lines above 64 kB and a timeline may be longer.
+    The bytes are those of the load, which no other client would send just so.
 
     Raises:
         SetupError: no HTTP answer comes; the message says why and what to check.

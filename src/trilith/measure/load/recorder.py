@@ -23,6 +23,14 @@ class TimelineSample:
     latency_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class KeptTimeline:
+    """Where the server keeps a timeline that was too long for a header, and the latency in seconds of its request."""
+
+    path: str
+    latency_s: float
+
+
 @dataclass(slots=True)
 class Recorder:
     """Counts outcomes.
@@ -35,6 +43,7 @@ class Recorder:
         connections: connections opened.
         samples: timelines that were asked for and came, within the bounds above.
         samples_bytes: their size.
+        kept: timelines that the server keeps, to be fetched after the load.
     """
 
     latencies: DurationHistogram = field(default_factory=DurationHistogram)
@@ -44,6 +53,7 @@ class Recorder:
     connections: int = 0
     samples: list[TimelineSample] = field(default_factory=list)
     samples_bytes: int = 0
+    kept: list[KeptTimeline] = field(default_factory=list)
 
     def answer(self, status: int, latency_s: float) -> None:
         """A whole answer came after `latency_s` seconds."""
@@ -61,3 +71,8 @@ class Recorder:
         if len(self.samples) < MAX_SAMPLES and self.samples_bytes + len(header) <= MAX_SAMPLES_BYTES:
             self.samples_bytes += len(header)
             self.samples.append(TimelineSample(header, latency_s))
+
+    def sample_kept(self, path: str, latency_s: float) -> None:
+        """An answer said where its timeline is."""
+        if len(self.kept) < MAX_SAMPLES:
+            self.kept.append(KeptTimeline(path, latency_s))
