@@ -1,0 +1,181 @@
+"""The tables of docs/reference/ against the code: nothing is missing there, nothing is invented."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import trilith
+import trilith.runtime
+from trilith import errors
+from trilith.cli.bench import bench
+from trilith.cli.serve import serve
+from trilith.net.grpc import GrpcLimits
+from trilith.net.http1 import HttpLimits
+from trilith.runtime import model_pbtxt, model_yaml
+from trilith.service.options import ApiOptions, Batch, ServiceOptions
+from trilith.wire.grpc_status import grpc_status
+from trilith.wire.http_status import http_status
+
+DOCS = Path(__file__).parents[3] / "docs"
+CODE = re.compile(r"`([^`]+)`")
+
+
+def section(page: str, heading: str) -> str:
+    """The text under a heading, up to the next one of its level."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    marks = heading.split()[0]
+    begin = text.index(f"\n{heading}\n")
+    end = re.search(rf"\n{marks} ", text[begin + len(heading) :])
+    return text[begin : begin + len(heading) + end.start()] if end else text[begin:]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of all table rows, heads and rules left out."""
+    found = []
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
+        is_head = at + 1 < len(lines) and lines[at + 1].startswith("|--")
+        if line.startswith("|") and not line.startswith("|--") and not is_head:
+            found.append([cell.strip() for cell in line.strip("|").split("|")])
+    return found
+
+
+def first_column(text: str) -> list[str]:
+    return [name for row in rows(text) for name in CODE.findall(row[0])]
+
+
+def tree(root: type[errors.TrilithError]) -> Iterator[type[errors.TrilithError]]:
+    yield root
+    for child in root.__subclasses__():
+        if child.__module__ == "trilith.errors":
+            yield from tree(child)
+
+
+def test_every_error_is_listed_with_its_statuses():
+    listed = {
+        (code, name): (int(status), grpc)
+        for code, name, status, grpc, *_ in rows(section("reference/errors.md", "## What a caller can get"))
+    }
+    expected = {
+        (f"`{kind.code}`", f"`{kind.__name__}`"): (http_status(kind("")), grpc_status(kind("")).name)
+        for kind in tree(errors.TrilithError)
+        if not issubclass(kind, errors.SetupError)
+    }
+    assert listed == expected
+
+
+def test_every_error_of_a_start_is_listed():
+    text = section("reference/errors.md", "## What only the one who starts a server sees")
+    assert {(row[0], row[1]) for row in rows(text)} == {
+        (f"`{kind.code}`", f"`{kind.__name__}`") for kind in tree(errors.SetupError)
+    }
+
+
+@pytest.mark.parametrize("package", [trilith, trilith.runtime], ids=lambda package: package.__name__)
+def test_every_public_name_is_listed(package):
+    listed = first_column(section("reference/public-names.md", f"## `{package.__name__}`"))
+    assert sorted(listed) == sorted(package.__all__)
+
+
+def test_every_key_of_model_yaml_is_listed():
+    listed = first_column(section("reference/configuration.md", "## model.yaml"))
+    tensor = {f"inputs[].{name}" for name in model_yaml._Tensor.__struct_fields__}
+    expected = {*tensor, *model_yaml._Model.__struct_fields__}
+    for name, kind in (
+        ("instances", model_yaml._Instances),
+        ("batching", model_yaml._Batching),
+        ("priority", model_yaml._Priority),
+        ("session", model_yaml._Session),
+    ):
+        expected |= {f"{name}.{key}" for key in kind.__struct_fields__}
+    assert set(listed) == expected
+
+
+def test_every_honoured_field_of_config_pbtxt_is_listed():
+    def leaves(honoured: Mapping[str, Mapping | None], path: str = "") -> Iterator[str]:
+        for name, inner in honoured.items():
+            if inner:
+                yield from leaves(inner, f"{path}{name}.")
+            else:
+                yield path + name
+
+    listed = first_column(section("reference/configuration.md", "## config.pbtxt"))
+    assert sorted(listed) == sorted(leaves(model_pbtxt._HONOURED))
+
+
+@pytest.mark.parametrize(
+    ("introduction", "kind"),
+    [
+        ("`@trilith.service(...)`:", ServiceOptions),
+        ("`@trilith.api(...)`;", ApiOptions),
+        ("`trilith.Batch(...)`:", Batch),
+    ],
+)
+def test_every_option_of_a_service_is_listed_with_its_default(introduction, kind):
+    text = section("reference/configuration.md", "## Services").split(introduction)[1].split("\n\n")[1]
+    listed = {CODE.findall(row[0])[0]: row[1] for row in rows(text)}
+    assert listed.keys() == {field.name for field in fields(kind)}
+    for field in fields(kind):
+        if isinstance(field.default, int | float) and not isinstance(field.default, bool):
+            assert float(listed[field.name]) == field.default, field.name
+        assert field.default is not MISSING
+
+
+def test_every_option_of_serve_is_listed_with_its_default():
+    table = rows(section("reference/configuration.md", "## trilith serve"))
+    listed = {option: default for cell, default, *_ in table for option in CODE.findall(cell)}
+    parameters = {f"--{name.replace('_', '-')}": p for name, p in inspect.signature(serve).parameters.items()}
+    del parameters["--target"]
+    assert listed.keys() == parameters.keys()
+    for option, parameter in parameters.items():
+        if isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool):
+            assert listed[option] in ("", str(parameter.default), f"{parameter.default:g}"), option
+
+
+def test_every_option_of_bench_is_listed():
+    text = section("measure.md", "## The options that matter")
+    listed = {option.split()[0] for row in rows(text) for option in CODE.findall(row[0])}
+    expected = {f"--{name.replace('_', '-')}" for name in inspect.signature(bench).parameters if name != "url"}
+    assert listed == expected
+
+
+def test_limits_are_those_of_the_servers():
+    table = {row[0]: row[1:] for row in rows(section("reference/configuration.md", "## Limits"))}
+    http, grpc = HttpLimits(), GrpcLimits()
+    assert table["body, message"][0].startswith(f"{http.max_body_bytes >> 20} MB")
+    assert grpc.max_message_bytes == http.max_body_bytes
+    head = f"{http.max_head_bytes >> 10} kB, {http.max_headers} fields; URL {http.max_url_bytes >> 10} kB"
+    assert table["head, metadata"] == [head, f"{grpc.max_metadata_bytes >> 10} kB"]
+    assert table["connections"] == [str(http.max_connections), str(grpc.max_connections)]
+    assert table["requests on a connection"] == [
+        f"one at a time, {http.max_pipelined} more wait",
+        f"{grpc.max_concurrent_streams} at a time",
+    ]
+    assert table["time for the head"] == [
+        f"{http.head_timeout_s:g} s",
+        f"{grpc.handshake_timeout_s:g} s for the handshake",
+    ]
+    assert table["time without progress while receiving, sending"] == [
+        f"{http.body_timeout_s:g} s, {http.write_timeout_s:g} s",
+        f"{grpc.receive_timeout_s:g} s, {grpc.write_timeout_s:g} s",
+    ]
+    assert table["idle connection"] == [f"{http.idle_timeout_s:g} s", f"{grpc.idle_timeout_s:g} s"]
+
+
+def test_defaults_of_model_yaml_are_those_of_the_code():
+    table = rows(section("reference/configuration.md", "## model.yaml"))
+    listed = {CODE.findall(row[0])[0]: row[1] for row in table}
+    kinds = {"instances": model_yaml._Instances, "batching": model_yaml._Batching, "session": model_yaml._Session}
+    for name, kind in kinds.items():
+        for field in msgspec.structs.fields(kind):
+            if field.default is not msgspec.NODEFAULT and isinstance(field.default, bool | int | float | str):
+                said = listed[f"{name}.{field.name}"].strip("`").split(":")[0]
+                default = str(field.default).lower() if isinstance(field.default, bool) else f"{field.default}"
+                assert said in (default, default.removesuffix(".0")), f"{name}.{field.name}"
