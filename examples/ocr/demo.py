@@ -2,7 +2,7 @@
 
     python examples/ocr/demo.py
 
-Everything happens on this machine. The models (31 MB) and three fonts come from the package index that pip is set up
+Everything happens on this machine. The models (31 MB) and a font come from the package index that pip is set up
 for, the first time only. Exit status 0 when the page was read, 1 with one clear sentence when it was not.
 """
 
