@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -19,22 +18,18 @@ from typing import Final
 import cv2
 from accuracy import character_error_rate
 from draw import draw
-from floors import FLOOR_NAMES, Part, parts
 from lines import Line, row_texts
 from model_files import model_path
 from pages import STYLES, Page, invoice
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from served import Answer, ServerFailed, post, serve
 
-from trilith.core.timeline import Timeline
 from trilith.errors import TrilithError
+from trilith.measure import TimelineSample, break_down, breakdown_table
 from trilith.runtime.sources.console import ConsoleProgress
 
 STYLE: Final = replace(STYLES["noisy"], angle=2.0)
 PICTURE: Final = Path("out") / "ocr-demo.png"
-_SHOWN_PARTS_S: Final = 0.0005
 
 
 def main() -> int:
@@ -50,11 +45,9 @@ def main() -> int:
         with serve() as port:
             console.print(f"Ready after {time.perf_counter() - started:.1f} s on http://127.0.0.1:{port}")
             read_page(port, page.png())  # the first page pays for memory that later ones reuse
-            started = time.perf_counter()
             answer = read_page(port, page.png())
-            elapsed_s = time.perf_counter() - started
-        show(console, page, lines_of(answer), elapsed_s)
-        show_time(console, Timeline.from_builtins(json.loads(answer.timeline)))
+        show(console, page, lines_of(answer), answer.elapsed_s)
+        show_time(console, answer)
         console.print(f"The page and what was read: [bold]{PICTURE}[/]")
     except (TrilithError, ServerFailed, OSError) as error:
         sys.stderr.write(f"The demonstration failed: {error}\n")
@@ -95,32 +88,16 @@ def show(console: Console, page: Page, lines: list[Line], elapsed_s: float) -> N
     cv2.imwrite(str(PICTURE), draw(page.image, lines))
 
 
-def show_time(console: Console, timeline: Timeline) -> None:
-    """Prints where the request's time went."""
-    table = Table(title="Where the time of this page went", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("floor", no_wrap=True)
-    table.add_column("part")
-    for name in ("calls", "ms", "share"):
-        table.add_column(name, justify="right")
-    found = parts(timeline)
-    whole_s = timeline.duration()
-    for floor, name in FLOOR_NAMES.items():
-        of_floor = [part for part in found if part.floor == floor]
-        add_floor(table, f"{floor} {name}", of_floor, whole_s)
-    table.add_section()
-    table.add_row("all", "", "", f"{whole_s * 1e3:,.1f}", "100.0%", style="bold")
-    console.print(table)
+def show_time(console: Console, answer: Answer) -> None:
+    """Prints where the request's time went.
 
-
-def add_floor(table: Table, name: str, of_floor: Iterable[Part], whole_s: float) -> None:
-    """One floor's rows: its sum, then its parts (those too short to matter are only in the sum)."""
-    shown = list(of_floor)
-    total_s = sum(part.seconds for part in shown)
-    table.add_row(name, "", "", f"{total_s * 1e3:,.1f}", f"{total_s / whole_s:.1%}", style="bold")
-    for part in shown:
-        if part.seconds >= _SHOWN_PARTS_S:
-            share = f"{part.seconds / whole_s:.1%}"
-            table.add_row("", part.name, str(part.calls), f"{part.seconds * 1e3:,.1f}", share)
+    Raises:
+        ServerFailed: its timeline cannot be read.
+    """
+    breakdown = break_down([TimelineSample(answer.timeline, answer.elapsed_s)])
+    if breakdown is None:
+        raise ServerFailed(f"the timeline of the page cannot be read: {answer.timeline!r:.200}")
+    console.print(breakdown_table(breakdown, "Where the time of this page went"))
 
 
 if __name__ == "__main__":

@@ -32,11 +32,13 @@ class Answer:
         status: the HTTP status code.
         body: the whole body.
         timeline: the request's timeline as JSON, b"" when it was not asked for.
+        elapsed_s: seconds from sending the request to the end of its answer.
     """
 
     status: int
     body: bytes
     timeline: bytes
+    elapsed_s: float
 
 
 def post(port: int, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
@@ -49,15 +51,17 @@ def post(port: int, path: str, body: bytes, headers: Mapping[str, str]) -> Answe
     """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_ANSWER_WITHIN_S)
     try:
+        started = time.perf_counter()
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
         answered = response.read()
+        elapsed_s = time.perf_counter() - started
         timeline = response.headers.get("trilith-timeline", "").encode()
         where = response.headers.get("trilith-timeline-at")
         if where is not None:
             connection.request("GET", where)
             timeline = connection.getresponse().read()
-        return Answer(response.status, answered, timeline)
+        return Answer(response.status, answered, timeline, elapsed_s)
     except (OSError, http.client.HTTPException) as error:
         raise ServerFailed(f"the server did not answer POST {path}: {error}") from error
     finally:

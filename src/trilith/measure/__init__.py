@@ -1,17 +1,20 @@
 """Measurement: load on an endpoint, what it says about the three floors, and what it cost the server."""
 
+from trilith.measure.attribution import AttributedSpan, SpanKey, attribute
 from trilith.measure.bench import BenchPlan, preflight, run_bench
-from trilith.measure.breakdown import Breakdown, FloorTimes, SpanKey, SpanTimes, break_down
+from trilith.measure.breakdown import Breakdown, FloorTimes, SpanTimes, break_down
+from trilith.measure.breakdown_table import breakdown_table
 from trilith.measure.conditions import read_conditions
 from trilith.measure.export import to_csv, to_json
 from trilith.measure.histogram import DurationHistogram, DurationSummary
-from trilith.measure.load import Body, Target
+from trilith.measure.load import Body, Target, TimelineSample
 from trilith.measure.load.probe import example_body
 from trilith.measure.process_tree import ProcessSample, cpu_seconds, process_tree
 from trilith.measure.report import render
 from trilith.measure.results import BenchReport, LevelResult
 
 __all__ = [
+    "AttributedSpan",
     "BenchPlan",
     "BenchReport",
     "Body",
@@ -24,7 +27,10 @@ __all__ = [
     "SpanKey",
     "SpanTimes",
     "Target",
+    "TimelineSample",
+    "attribute",
     "break_down",
+    "breakdown_table",
     "cpu_seconds",
     "example_body",
     "preflight",

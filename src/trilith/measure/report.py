@@ -9,9 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trilith.measure.breakdown import FLOOR_NAMES, Breakdown
+from trilith.measure.breakdown_table import breakdown_table, verdict
 from trilith.measure.histogram import DurationSummary
 from trilith.measure.results import BenchReport, LevelResult
+from trilith.measure.units import duration, size
 
 
 def render(report: BenchReport) -> RenderableType:
@@ -19,7 +20,8 @@ def render(report: BenchReport) -> RenderableType:
     parts: list[RenderableType] = [load_table(report)]
     for level in reversed(report.levels):
         if level.breakdown is not None:
-            parts.append(breakdown_table(level.breakdown, level.concurrency))
+            title = f"Where the time goes at concurrency {level.concurrency} (requests sampled: "
+            parts.append(breakdown_table(level.breakdown, f"{title}{level.breakdown.requests:,})"))
             break
     parts.extend(Text(line, style="yellow") for line in notes(report))
     return Group(*parts)
@@ -58,38 +60,6 @@ def load_table(report: BenchReport) -> Table:
     return table
 
 
-def breakdown_table(breakdown: Breakdown, concurrency: int) -> Table:
-    """Floors first, the slowest on top, then every span."""
-    title = f"Where the time goes at concurrency {concurrency} (own time a request, {breakdown.requests:,} sampled)"
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 0),
-    )
-    table.add_column("floor", no_wrap=True)
-    table.add_column("span", overflow="fold")
-    for name in ("share", "mean", "p50", "p99", "calls"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for floor in breakdown.floors:
-        number, name = str(floor.floor or ""), FLOOR_NAMES.get(floor.floor, "unknown")
-        table.add_row(number, name, f"{floor.share:.0%}", *_span_cells(floor.own), "", style="bold")
-    table.add_section()
-    for span in breakdown.spans:
-        key = span.key
-        table.add_row(
-            str(key.floor) if key.floor else "",
-            f"{key.name}: {key.earlier} -> {key.later}",
-            "",
-            *_span_cells(span.own),
-            f"{span.calls_per_request:.3g}",
-        )
-    return table
-
-
 def notes(report: BenchReport) -> Iterator[str]:
     """What a reader must know before believing the figures."""
     if report.interrupted:
@@ -102,20 +72,6 @@ def notes(report: BenchReport) -> Iterator[str]:
             break
     if report.levels and all(level.breakdown is None for level in report.levels):
         yield "No breakdown: the server does not answer the trilith-timeline header (it is not Trilith, or it is off)."
-
-
-def verdict(breakdown: Breakdown) -> str:
-    """The floor that takes most of the time, and its longest span, in one sentence."""
-    floor = breakdown.floors[0]
-    span = max(
-        (span for span in breakdown.spans if span.key.floor == floor.floor),
-        key=lambda span: span.own.mean_s * span.own.count,
-    )
-    where = floor_name(floor.floor) if floor.floor else "network, kernel and generator, outside the server"
-    key = span.key
-    return (
-        f"Most of the time, {floor.share:.0%}, goes to {where}; there most to {key.name}: {key.earlier} -> {key.later}."
-    )
 
 
 def _level_notes(level: LevelResult) -> Iterator[str]:
@@ -135,36 +91,7 @@ def _level_notes(level: LevelResult) -> Iterator[str]:
         )
 
 
-def floor_name(floor: int) -> str:
-    """A floor by number and name."""
-    name = FLOOR_NAMES.get(floor, "unknown")
-    return f"{floor} {name}" if floor > 0 else name
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the unit that suits them, with three significant digits."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            value = seconds / scale
-            return f"{value:.0f}{unit}" if value >= 100 else f"{value:.3g}{unit}"
-    return f"{seconds * 1e6:.2g}µs" if seconds else "0"
-
-
-def size(size_bytes: int) -> str:
-    """Bytes in the unit that suits them."""
-    value = float(size_bytes)
-    for unit in ("B", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.0f}{unit}" if value >= 100 else f"{value:.3g}{unit}"
-        value /= 1000
-    return f"{value:,.1f}GB"
-
-
 def _latency_cells(latency: DurationSummary) -> list[str]:
     if not latency.count:
         return ["-"] * 5
     return [duration(value) for value in (latency.p50_s, latency.p90_s, latency.p99_s, latency.max_s, latency.mean_s)]
-
-
-def _span_cells(own: DurationSummary) -> list[str]:
-    return [duration(value) for value in (own.mean_s, own.p50_s, own.p99_s)]

@@ -20,7 +20,7 @@ def test_the_echo_names_the_floors_and_the_cpu_time(tmp_path):
     shown = run(
         "benchmarks/echo.py", "--duration", "0.5", "--concurrency", "1,4", "--json", str(tmp_path / "echo.json")
     )
-    assert "Most of the time" in shown
+    assert "of the time, " in shown
     for level in json.loads((tmp_path / "echo.json").read_bytes())["levels"]:
         assert level["latency"]["count"] > 10
         assert level["errors"] == {}
@@ -28,6 +28,7 @@ def test_the_echo_names_the_floors_and_the_cpu_time(tmp_path):
         assert level["breakdown"]["unreadable"] == 0
         # Outside, service, orchestration. A service without models has no time in floor 1.
         assert {floor["floor"] for floor in level["breakdown"]["floors"]} == {0, 2, 3}
+        assert sum(floor["share"] for floor in level["breakdown"]["floors"]) == pytest.approx(1.0)
         spans = {(span["key"]["earlier"], span["key"]["later"]) for span in level["breakdown"]["spans"]}
         assert ("queued", "sent") in spans
 

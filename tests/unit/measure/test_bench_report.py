@@ -7,7 +7,7 @@ from rich.console import Console
 
 from trilith.measure import BenchReport, LevelResult, render, to_csv, to_json
 from trilith.measure.load import GeneratorLoad, LoadOutcome, Recorder
-from trilith.measure.report import duration, size
+from trilith.measure.units import duration, size
 
 TIMELINE = json.dumps(["gateway", 3, [["received", 1.0], ["answered", 1.002]], []]).encode()
 
@@ -55,7 +55,8 @@ def test_the_table_names_the_floor_that_takes_the_time():
     assert "Most of the time" in shown
     assert "orchestration" in shown
     assert "gateway: received -> answered" in shown
-    assert "outside" in shown
+    assert "outside: network" in shown
+    assert "50.0%" in shown
 
 
 def test_the_notes_tell_what_to_doubt():
