@@ -95,6 +95,8 @@ class DurationHistogram:
         for bucket, count in enumerate(self._counts):
             seen += count
             if seen >= rank:
+                if bucket == 0 and self.min_s < SMALLEST_S:
+                    return self.min_s  # too short to tell apart; most often 0.0, which no bucket has as its middle
                 return min(self.max_s, max(self.min_s, _centre_s(bucket)))
         return self.max_s
 

@@ -102,6 +102,18 @@ def test_timelines_are_sampled_and_broken_down(load_against):
     load_against(lambda data: [OK] if b"timeline" not in data else ["close"], sample_timelines=False)
 
 
+def test_slow_requests_that_begin_together_are_all_sampled(load_against):
+    asked = []
+
+    def behave(data):
+        asked.append(b"\r\ntrilith-timeline: 1\r\n" in data)
+        return [OK]
+
+    load_against(behave, sample_timelines=True, concurrency=4)
+    assert asked[:4] == [True] * 4
+    assert sum(asked) < 50
+
+
 def test_stopping_gives_what_was_measured_so_far(load_against):
     outcome = load_against(lambda _: [OK], duration_s=30.0, stop_after_s=0.2)
     assert outcome.interrupted

@@ -54,6 +54,11 @@ def test_durations_out_of_range_are_counted_and_never_leave_the_extremes(values)
     assert min(values) <= histogram.percentile_s(0.5) <= max(values)
 
 
+def test_a_percentile_of_what_took_no_time_is_zero():
+    summary = recorded([0.0, 0.0, 0.0, 2.0]).summary()
+    assert (summary.p50_s, summary.p90_s) == (0.0, 2.0)
+
+
 def test_an_empty_histogram_is_all_zero():
     summary = DurationHistogram().summary()
     assert (summary.count, summary.mean_s, summary.min_s, summary.p99_s, summary.max_s) == (0, 0, 0, 0, 0)
