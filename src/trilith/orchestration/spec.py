@@ -49,6 +49,7 @@ class DeployedService(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     replicas: int = 1
+    cpu: float | None = None
 
 
 class DeployedApplication(msgspec.Struct, frozen=True, kw_only=True):

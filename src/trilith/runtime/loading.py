@@ -14,6 +14,7 @@ from trilith.runtime.backends.port import Backend, ModelFile, ModelSignature
 from trilith.runtime.repository import ModelPlan, read_labels
 from trilith.runtime.served import batching_config
 from trilith.runtime.signature import Offer, complete
+from trilith.runtime.sources.progress import Progress
 from trilith.runtime.spec import ModelSource
 
 
@@ -41,8 +42,8 @@ class LoadedVersion:
             backend.close()
 
 
-def load_version(plan: ModelPlan, file: ModelFile) -> LoadedVersion:
-    """Fetches the file if it must be, and loads it as often as the instances need.
+def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> LoadedVersion:
+    """Fetches the file if it must be (telling `progress`), and loads it as often as the instances need.
 
     Raises:
         SetupError: why it cannot be served; the message names the model and the file.
@@ -51,7 +52,7 @@ def load_version(plan: ModelPlan, file: ModelFile) -> LoadedVersion:
     backends: list[Backend] = []
     try:
         if file.spec.source is not None:
-            file = replace(file, path=_fetch(file.spec.source, plan.folder))
+            file = replace(file, path=_fetch(file.spec.source, plan.folder, progress))
         signature = _add(backends, plan, file)
         offer = complete(plan.spec, signature)
         batching_config(plan.spec, offer)
@@ -80,7 +81,7 @@ def _add(backends: list[Backend], plan: ModelPlan, file: ModelFile) -> ModelSign
     return backend.load()
 
 
-def _fetch(source: ModelSource, folder: Path) -> Path:
+def _fetch(source: ModelSource, folder: Path, progress: Progress) -> Path:
     from trilith.runtime.sources import resolve
 
-    return resolve(source.reference, sha256=source.sha256, base=folder)
+    return resolve(source.reference, sha256=source.sha256, progress=progress, base=folder)

@@ -35,6 +35,7 @@ from trilith.runtime.loading import LoadedVersion, load_version
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.repository import ModelPlan, find_models, plan_model
 from trilith.runtime.served import ServedModel
+from trilith.runtime.sources.progress import Progress, silent
 from trilith.runtime.spec import ModelSpec, ModelState
 from trilith.runtime.statistics import ModelStatistics
 from trilith.runtime.ticket import OnDone, Ticket
@@ -51,12 +52,14 @@ class RuntimeConfig:
         load_at_start: names of the models to load when the runtime starts; None for all.
         load_threads: how many models load at the same time.
         drain_timeout_s: how long requests in flight may take when a model or the runtime stops.
+        progress: told of downloads, from the threads that load.
     """
 
     backends: dict[str, BackendKind] = field(default_factory=dict)
     load_at_start: tuple[str, ...] | None = None
     load_threads: int = 2
     drain_timeout_s: float = 30.0
+    progress: Progress = silent
 
 
 class _Model:
@@ -261,7 +264,10 @@ class Runtime:
         if not model.served:
             model.handles = handles
         results = await asyncio.gather(
-            *(self._loop.run_in_executor(self._loaders, load_version, plan, file) for file in plan.files),
+            *(
+                self._loop.run_in_executor(self._loaders, load_version, plan, file, self._config.progress)
+                for file in plan.files
+            ),
             return_exceptions=True,
         )
         if not self._open:  # it was stopped meanwhile, and nobody would stop what started now

@@ -105,7 +105,7 @@ class ServiceDescription(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     methods: list[MethodDescription]
     replicas: int
-    cpu: float
+    cpu: float | None
     threads: int
     concurrency: int
     max_waiting: int
@@ -200,7 +200,7 @@ def _service(spec: ServiceSpec, schemas: _Schemas) -> ServiceDescription:
         documentation=spec.documentation,
         methods=[_method(method, schemas) for method in spec.methods.values()],
         replicas=options.replicas,
-        cpu=float(options.cpu),
+        cpu=options.cpu,
         threads=options.threads,
         concurrency=spec.concurrency,
         max_waiting=spec.options.max_waiting,

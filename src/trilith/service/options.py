@@ -59,7 +59,8 @@ class ServiceOptions:
     Attributes:
         name: the service's name in routes, logs and metrics; "" for the name of the class or function.
         replicas: worker processes.
-        cpu: cores that one replica is expected to use.
+        cpu: cores for the native libraries (OpenMP, BLAS, OpenCV) of one replica: they start no more threads than that;
+            None leaves them as they are.
         timeout_s: seconds that a call may take, unless its method says otherwise.
         threads: threads in which a replica runs synchronous methods.
         concurrency: calls that one replica takes at a time; None: `threads` when all methods are synchronous, else 64.
@@ -68,7 +69,7 @@ class ServiceOptions:
 
     name: str = ""
     replicas: int = 1
-    cpu: float = 1.0
+    cpu: float | None = None
     timeout_s: float = _DEFAULT_TIMEOUT_S
     threads: int = _DEFAULT_THREADS
     concurrency: int | None = None
@@ -78,7 +79,8 @@ class ServiceOptions:
         if self.name != "" and not _is_text(self.name, _NAME):
             raise InvalidConfig(f"service: name must be letters, digits, '_', '-' or '.', got {self.name!r}")
         _whole("service: replicas", self.replicas, 1, 65536)
-        _positive("service: cpu", self.cpu)
+        if self.cpu is not None:
+            _positive("service: cpu", self.cpu)
         _positive("service: timeout_s", self.timeout_s)
         _whole("service: threads", self.threads, 1, _MAX_THREADS)
         if self.concurrency is not None:

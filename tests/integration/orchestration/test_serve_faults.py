@@ -174,6 +174,7 @@ def test_broken_constructor_says_why_and_stops(serve):
     server = serve(f"{APPS}/broken.py:Broken", ready=False)
     assert server.process.wait(40) == 1
     assert "does not like Mondays" in server.output
+    assert server.output.count("Traceback") == 1  # the first time; the tries after it say it in a line
     assert "giving up" in server.output
 
 
@@ -323,3 +324,15 @@ def test_a_replica_whose_threads_are_all_stuck_is_replaced(serve, tmp_path):
     server.wait_line("given up")
     server.wait_until(lambda: server.post("/process_id")[1] != first)
     assert server.post("/process_id")[0] == 200
+
+
+def test_cpu_bounds_the_threads_of_native_libraries(serve, tmp_path):
+    source = tmp_path / "threads.py"
+    source.write_text(
+        "import os, trilith\n"
+        "@trilith.service(cpu=1)\n"
+        "async def threads() -> str:\n    return os.environ.get('OMP_NUM_THREADS', 'unbounded')\n"
+    )
+    server = serve(f"{source}:threads")
+    assert server.post("/threads") == (200, "1")
+    assert len(server.replica_pids("threads")) == 1

@@ -12,7 +12,7 @@ FLOORS = ("net", "runtime", "service", "orchestration", "measure", "cli")
 # What other floors may import of a floor: its front (""), and packages that are fronts of their own.
 FRONTS = {
     "net": {"http1", "grpc", "transport"},
-    "runtime": {"", "protocol", "sources"},
+    "runtime": {"", "protocol", "sources", "sources.console"},
     "service": {""},
     "orchestration": {""},
     "measure": {""},

@@ -43,6 +43,8 @@ class Agent:
         self._backoff = StartBackoff()
         self._limits = Limits()
         self._desired: list[DesiredService] = []
+        self._cpu: dict[str, float | None] = {}
+        self._told: set[tuple[int, str]] = set()  # failures whose traceback a person has seen
         self._described: control.Described | None = None
         self._revision = 0  # that is deployed
         self._newest_revision = 0
@@ -92,7 +94,9 @@ class Agent:
 
     async def _start_worker(self, service: str, revision: int) -> None:
         replica_id = self._book.new_id()
-        process = await self._launcher.start_worker(service, replica_id=replica_id, revision=revision)
+        process = await self._launcher.start_worker(
+            service, replica_id=replica_id, revision=revision, cpu=self._cpu.get(service)
+        )
         replica = Replica(
             replica_id=replica_id, service=service, revision=revision, process=process, since=time.monotonic()
         )
@@ -148,7 +152,9 @@ class Agent:
                 replica.failure = message.reason
                 who = replica.service or self._options.target
                 reason = message.reason if message.reason.startswith(f"{who}: ") else f"{who}: {message.reason}"
-                self._tell(_with_detail(reason, message.detail))
+                told = (replica.revision, reason)
+                self._tell(_with_detail(reason, "" if told in self._told else message.detail))
+                self._told.add(told)
             self._changed.set()
         code = await replica.process.wait()
         now = time.monotonic()
@@ -183,7 +189,12 @@ class Agent:
         self._described = described
         self._revision = replica.revision
         root = application.services[0].name
-        replica.service = root
+        self._cpu = {service.name: service.cpu for service in application.services}
+        if self._cpu[root] is None:
+            replica.service = root
+        else:
+            # Its libraries are loaded already, without the bound on their threads: it has said what it had to say.
+            self._order_stop(replica, ReplicaEvent.DRAIN)
         override = self._options.replicas
         self._desired = [
             DesiredService(
@@ -268,9 +279,10 @@ class Agent:
             return
         self._announced = self._revision
         services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in self._desired)
+        first_look = "/v2" if self._launcher.serves_repository else "/docs"
         scheme = "https" if self._options.tls_certificate else "http"
         self._tell(
-            f"ready: {scheme}://{self._launcher.http_address} (try /docs)  gRPC {self._launcher.grpc_address}"
+            f"ready: {scheme}://{self._launcher.http_address} (try {first_look})  gRPC {self._launcher.grpc_address}"
             f"  metrics http://{self._launcher.metrics_address}/metrics" + (f"  [{services}]" if services else "")
         )
 

@@ -29,6 +29,7 @@ from trilith.net.transport import IncomingCall, Listener, LostCall, Peer
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.deployments import MethodRoute, ReplicaLink
+from trilith.orchestration.engine.downloads import ShownDownloads
 from trilith.orchestration.engine.front import HttpFront
 from trilith.orchestration.engine.hello import Hello
 from trilith.orchestration.engine.launch import GatewayArguments
@@ -38,7 +39,7 @@ from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
 from trilith.orchestration.engine.sinks import PeerSink, respond_error
 from trilith.orchestration.engine.status import status_document
-from trilith.runtime import Runtime, find_model
+from trilith.runtime import Runtime, RuntimeConfig, find_model
 from trilith.runtime.protocol import OipGrpc, OipHttp, model_source
 from trilith.service import AppDescription, docs_html, openapi_document
 from trilith.telemetry import Metrics, RequestMetrics
@@ -56,7 +57,7 @@ class Gateway:
         self._channel = channel
         self._metrics = Metrics()
         self._service_metrics = ServiceMetrics(self._metrics)
-        self._runtime = Runtime(*arguments.repositories)
+        self._runtime = Runtime(*arguments.repositories, config=RuntimeConfig(progress=ShownDownloads()))
         self._models = ModelDesk(self._runtime)
         self._router = Router(
             observe=self._service_metrics.observe,
@@ -233,12 +234,16 @@ class Gateway:
         request.respond(200, render(self._metrics), content_type=CONTENT_TYPE)
 
     def _openapi(self, request: HttpRequest) -> None:
-        document = openapi_document(self._description) if self._description is not None else {}
-        request.respond(200, msgspec.json.encode(document))
+        if self._description is None:
+            respond_error(request, NotFound("there is no service here yet; models are at /v2"))
+        else:
+            request.respond(200, msgspec.json.encode(openapi_document(self._description)))
 
     def _docs(self, request: HttpRequest) -> None:
-        title = self._description.name if self._description is not None else "models"
-        request.respond(200, docs_html(title), content_type=b"text/html; charset=utf-8")
+        if self._description is None:
+            respond_error(request, NotFound("there is no service here yet; models are at /v2"))
+        else:
+            request.respond(200, docs_html(self._description.name), content_type=b"text/html; charset=utf-8")
 
     def _admin(self, request: HttpRequest) -> None:
         """The metrics port: for operators, not for clients of the services."""

@@ -6,6 +6,7 @@ Rule: everything that a child needs at its start is here, on its command line or
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import socket
@@ -24,6 +25,7 @@ from trilith.orchestration.engine.sockets import address_of, listen_tcp, listen_
 from trilith.orchestration.spec import ServeOptions
 
 _GATEWAY_MODULE = "trilith.orchestration.engine.gateway"
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
 _WORKER_MODULE = "trilith.orchestration.engine.worker"
 
 
@@ -116,8 +118,13 @@ class Launcher:
             environment=dict(os.environ),
         )
 
-    async def start_worker(self, service: str, *, replica_id: int, revision: int) -> ChildProcess:
-        """Starts a replica of a service; "" starts the seed of a revision, which tells what its services are."""
+    async def start_worker(
+        self, service: str, *, replica_id: int, revision: int, cpu: float | None = None
+    ) -> ChildProcess:
+        """Starts a replica of a service; "" starts the seed of a revision, which tells what its services are.
+
+        `cpu` bounds the threads of native libraries; what the user set in the environment stays.
+        """
         options = self._options
         arguments = WorkerArguments(
             target=options.target,
@@ -129,8 +136,12 @@ class Launcher:
             debug=options.debug,
         )
         return await ChildProcess.start(
-            _WORKER_MODULE, [msgspec.json.encode(arguments).decode()], environment=dict(os.environ)
+            _WORKER_MODULE, [msgspec.json.encode(arguments).decode()], environment=_thread_bounds(cpu) | os.environ
         )
+
+
+def _thread_bounds(cpu: float | None) -> dict[str, str]:
+    return {} if cpu is None else dict.fromkeys(_THREAD_VARIABLES, str(math.ceil(cpu)))
 
 
 def _shown(listener: socket.socket) -> str:

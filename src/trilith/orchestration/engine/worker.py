@@ -75,6 +75,11 @@ class Worker:
         if not self._arguments.service:
             description = msgspec.Raw(msgspec.json.encode(describe(target)))
             self._channel.send(control.Described(description=description, model_roots=roots))
+            if root.options.cpu is not None:
+                # Native libraries read the bound on their threads when they are loaded, and the target has loaded them
+                # without it. The agent starts the replicas anew, with the bound.
+                await self._channel.flush()
+                return
         self._name = spec.name
         self._host = ServiceHost(spec.target, RemoteResolver(self._link, roots), debug=self._arguments.debug)
         peer = await self._connect()

@@ -42,9 +42,9 @@ def ready_model(runtime: RuntimePort, name: str, version: str) -> ModelPort:
     """
     model = runtime.model(name, version)
     if not is_ready(model):
-        why = f" ({model.reason})" if model.reason else ""
+        # The reason may name files of this machine: the operator sees it, in the log and in `trilith status`.
         which = f"'{name}' version {model.version}" if model.version else f"'{name}'"
-        raise NoReadyReplica(f"{which} is not at ready state: it is {model.state}{why}")
+        raise NoReadyReplica(f"{which} is not at ready state: it is {model.state}")
     return model
 
 

@@ -38,11 +38,18 @@ def from_nested(value: Any, dtype: str) -> Array:
         found = np.asarray(value)
         if found.dtype.kind == "O" and wanted is not None and wanted.kind in "fc":
             found = np.asarray(value, dtype=wanted)
+        elif found.dtype.kind == "f" and wanted == np.uint64 and _all_integers(value):
+            # numpy has no integer type for both 0 and 2**63 and takes a float; the integers themselves are exact.
+            found = np.asarray(value, dtype=wanted)
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(f"expected an array as nested lists of equal lengths: {error}") from error
     if found.dtype.kind == "O":
         raise InvalidInput("expected an array as nested lists of numbers; a value is null, an object or too large")
     return found if wanted is None else fit(found, wanted)
+
+
+def _all_integers(value: Any) -> bool:
+    return all(type(item) is int for item in np.asarray(value, dtype=object).flat)
 
 
 def fit(found: Array, wanted: np.dtype[Any]) -> Array:
