@@ -49,8 +49,8 @@ class Recognizer:
     @trilith.api(batch=trilith.Batch(max_size=4), idempotent=True)
     async def read(self, crops: list[Array]) -> list[Reading]:
         """What each crop says: upright blue-green-red uint8 images [height, width, 3]."""
-        output = await self.model(recognition.to_input(crops))
-        return recognition.from_output(output, self._characters)
+        best, chance = await self.model(recognition.to_input(crops))
+        return recognition.from_output(best, chance, self._characters)
 
 
 @trilith.service

@@ -42,10 +42,10 @@ def main() -> int:
             page = invoice(STYLE, progress)
         console.print("Starting [bold]trilith serve examples/ocr/app.py:Ocr[/] ...")
         started = time.perf_counter()
-        with serve() as port:
-            console.print(f"Ready after {time.perf_counter() - started:.1f} s on http://127.0.0.1:{port}")
-            read_page(port, page.png())  # the first page pays for memory that later ones reuse
-            answer = read_page(port, page.png())
+        with serve() as server:
+            console.print(f"Ready after {time.perf_counter() - started:.1f} s on http://127.0.0.1:{server.port}")
+            read_page(server.port, page.png())  # the first page pays for memory that later ones reuse
+            answer = read_page(server.port, page.png())
         show(console, page, lines_of(answer), answer.elapsed_s)
         show_time(console, answer)
         console.print(f"The page and what was read: [bold]{PICTURE}[/]")

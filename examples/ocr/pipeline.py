@@ -133,6 +133,7 @@ class OcrPipeline:
             now = times.add("recognition input", now)
             output = self._recognise(batch)
             now = times.add("recognition model", now)
-            readings.update(zip(chosen, recognition.from_output(output, self._characters), strict=True))
+            best, chance = recognition.best_classes(output)
+            readings.update(zip(chosen, recognition.from_output(best, chance, self._characters), strict=True))
             times.add("recognition output", now)
         return [readings[index] for index in range(len(crops))]

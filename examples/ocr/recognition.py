@@ -76,10 +76,14 @@ def to_input(crops: Sequence[Array]) -> Array:
     return batch
 
 
-def from_output(probabilities: Array, characters: Sequence[str]) -> list[Reading]:
-    """Reads the model's output [N, T, classes] greedily: repeated classes are one character, class 0 is none (CTC)."""
+def best_classes(probabilities: Array) -> tuple[Array, Array]:
+    """The best class of each step and its probability, both [N, T], of the model's whole output [N, T, classes]."""
     best = probabilities.argmax(axis=2)
-    chance = np.take_along_axis(probabilities, best[:, :, None], axis=2)[:, :, 0]
+    return best, np.take_along_axis(probabilities, best[:, :, None], axis=2)[:, :, 0]
+
+
+def from_output(best: Array, chance: Array, characters: Sequence[str]) -> list[Reading]:
+    """Reads the best classes [N, T] greedily: repeated classes are one character, class 0 is none (CTC)."""
     readings = []
     for line, chances in zip(best, chance, strict=True):
         kept = line != 0

@@ -68,15 +68,23 @@ def post(port: int, path: str, body: bytes, headers: Mapping[str, str]) -> Answe
         connection.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running server: its HTTP port and its process id."""
+
+    port: int
+    pid: int
+
+
 @contextlib.contextmanager
-def serve() -> Iterator[int]:
-    """Runs the example's server on free ports; gives its HTTP port once it is ready, and stops it at the end.
+def serve(target: str = f"{APP}:Ocr") -> Iterator[Served]:
+    """Runs the example's server on free ports; gives it once it is ready, and stops it at the end.
 
     Raises:
         ServerFailed: it ended, or was not ready in time; the message has what it wrote.
     """
     ports = _free_ports(3)
-    command = [str(Path(sys.executable).with_name("trilith")), "serve", f"{APP}:Ocr"]
+    command = [str(Path(sys.executable).with_name("trilith")), "serve", target]
     for option, port in zip(("--http-port", "--grpc-port", "--metrics-port"), ports, strict=True):
         command += [option, str(port)]
     with tempfile.TemporaryFile() as written:
@@ -86,7 +94,7 @@ def serve() -> Iterator[int]:
             raise ServerFailed(f"there is no {command[0]}: install Trilith into this environment first") from None
         try:
             _wait_ready(server, ports[0])
-            yield ports[0]
+            yield Served(ports[0], server.pid)
         except ServerFailed as error:
             written.seek(0)
             said = written.read().decode("utf-8", "replace").strip()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trilith.errors import SetupError
 from trilith.runtime.backends.port import Backend, ModelFile, ModelSignature
+from trilith.runtime.backends.reduced import ReducedBackend
 from trilith.runtime.repository import ModelPlan, read_labels
 from trilith.runtime.served import batching_config
 from trilith.runtime.signature import Offer, complete
@@ -77,6 +78,8 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
 
 def _add(backends: list[Backend], plan: ModelPlan, file: ModelFile) -> ModelSignature:
     backend = plan.kind.create(file)
+    if plan.spec.reductions:
+        backend = ReducedBackend(backend, plan.spec.reductions)
     backends.append(backend)
     return backend.load()
 

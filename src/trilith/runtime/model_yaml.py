@@ -7,6 +7,7 @@
     versions: latest                # or all, {latest: 2}, [1, 3]
     session: {intra_op_threads: 1, spinning: false}
     timeout_ms: 2000
+    outputs: [{name: scores, reduce: argmax}]   # left out: all; reduced ones leave as scores.index and scores.value
     source: "pypi:rapidocr==3.10.0#rapidocr/models/ch_det.onnx"
     sha256: 4f1c...
 
@@ -23,6 +24,7 @@ import msgspec
 from trilith.config import load_yaml
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
+from trilith.runtime.reductions import INDEX, VALUE
 from trilith.runtime.spec import (
     DeclaredTensor,
     InstanceConfig,
@@ -49,6 +51,10 @@ class _Tensor(_Strict, frozen=True):
     datatype: DataType | None = None
     dims: list[Dimension] | None = None
     labels: str = ""
+
+
+class _Output(_Tensor, frozen=True):
+    reduce: Literal["argmax"] | None = None
 
 
 class _Instances(_Strict, frozen=True):
@@ -91,7 +97,7 @@ class _Model(_Strict, frozen=True):
     backend: str = ""
     max_batch_size: Count | None = None
     inputs: list[_Tensor] = []
-    outputs: list[_Tensor] = []
+    outputs: list[_Output] = []
     instances: Positive | _Instances = 1
     batching: _Batching | bool = True
     priority: _Priority = _Priority()
@@ -142,7 +148,8 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
         backend=raw.backend,
         max_batch_size=max_batch_size,
         inputs=tuple(_tensor(tensor) for tensor in raw.inputs),
-        outputs=tuple(_tensor(tensor) for tensor in raw.outputs),
+        outputs=tuple(_tensor(tensor) for output in raw.outputs for tensor in _offered(output, source)),
+        reductions={output.name: output.reduce for output in raw.outputs if output.reduce is not None},
         instances=InstanceConfig(count=instances.count, share=instances.share_session),
         queue=QueueConfig(
             batching=raw.batching is not False,
@@ -168,6 +175,15 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
         else ModelSource(reference=raw.source, sha256=raw.sha256, version=raw.version),
         pure=raw.pure,
     )
+
+
+def _offered(output: _Output, source: str) -> list[_Tensor]:
+    """The tensors that clients see of an output: itself, or what it is reduced to."""
+    if output.reduce is None:
+        return [output]
+    if output.datatype is not None or output.dims is not None or output.labels:
+        raise InvalidConfig(f"{source}: outputs: {output.name}: `reduce` stands alone; the rest follows from the model")
+    return [_Tensor(name=output.name + INDEX), _Tensor(name=output.name + VALUE)]
 
 
 def _tensor(raw: _Tensor) -> DeclaredTensor:

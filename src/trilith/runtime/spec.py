@@ -171,6 +171,7 @@ class ModelSpec:
         max_batch_size: most rows in a batch; 0 for a model without a batch dimension; None for what its file says.
         inputs: what the configuration declares; empty for the model's own.
         outputs: the same; when not empty, only these are offered.
+        reductions: outputs of the model file that are reduced where they are made, and how; see `backends/reduced.py`.
         instances: how many run at once.
         queue: how requests wait.
         versions: which versions are served.
@@ -187,6 +188,7 @@ class ModelSpec:
     max_batch_size: int | None = None
     inputs: tuple[DeclaredTensor, ...] = ()
     outputs: tuple[DeclaredTensor, ...] = ()
+    reductions: Mapping[str, str] = field(default_factory=dict)
     instances: InstanceConfig = InstanceConfig()
     queue: QueueConfig = QueueConfig()
     versions: VersionPolicy = VersionPolicy()

@@ -87,7 +87,11 @@ def test_every_public_name_is_listed(package):
 def test_every_key_of_model_yaml_is_listed():
     listed = first_column(section("reference/configuration.md", "## model.yaml"))
     tensor = {f"inputs[].{name}" for name in model_yaml._Tensor.__struct_fields__}
-    expected = {*tensor, *model_yaml._Model.__struct_fields__}
+    output = {
+        f"outputs[].{name}"
+        for name in set(model_yaml._Output.__struct_fields__) - set(model_yaml._Tensor.__struct_fields__)
+    }
+    expected = {*tensor, *output, *model_yaml._Model.__struct_fields__}
     for name, kind in (
         ("instances", model_yaml._Instances),
         ("batching", model_yaml._Batching),

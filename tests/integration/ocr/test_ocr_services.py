@@ -39,7 +39,8 @@ def test_the_served_example_reads_pages_and_refuses_what_is_none():
 
     page = invoice(SHORT)
     empty = np.full_like(page.image, 255)
-    with serve() as port:
+    with serve() as server:
+        port = server.port
         assert character_error_rate(row_texts(lines_of(read_page(port, page.png()))), page.lines) <= 0.01
         assert lines_of(read_page(port, cv2.imencode(".png", empty)[1].tobytes())) == []
         refused = post(port, "/read", b"no image", {"content-type": "image/png"})

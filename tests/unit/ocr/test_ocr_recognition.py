@@ -54,7 +54,7 @@ def probabilities(*lines: list[int], classes: int = 4) -> np.ndarray:
 
 def test_repeats_are_one_character_unless_a_blank_is_between_them():
     output = probabilities([1, 1, 0, 1, 2, 2], [0, 0, 0, 0, 0, 0], [3, 3, 3, 3, 3, 3])
-    readings = recognition.from_output(output, ("", "a", "b", " "))
+    readings = recognition.from_output(*recognition.best_classes(output), ("", "a", "b", " "))
     assert [reading.text for reading in readings] == ["aab", "", " "]
     assert [reading.score for reading in readings] == pytest.approx([0.8, 0.0, 0.8])
 
@@ -62,7 +62,8 @@ def test_repeats_are_one_character_unless_a_blank_is_between_them():
 @given(st.lists(st.lists(st.integers(0, 3), min_size=6, max_size=6), min_size=1, max_size=5))
 def test_decoding_agrees_with_the_definition(lines: list[list[int]]):
     characters = ("", "a", "b", " ")
-    for reading, line in zip(recognition.from_output(probabilities(*lines), characters), lines, strict=True):
+    best, chance = recognition.best_classes(probabilities(*lines))
+    for reading, line in zip(recognition.from_output(best, chance, characters), lines, strict=True):
         merged = [index for step, index in enumerate(line) if step == 0 or line[step - 1] != index]
         assert reading.text == "".join(characters[index] for index in merged)
 
