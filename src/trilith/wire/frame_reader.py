@@ -11,10 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from trilith.wire.frames import HEADER, HEADER_BYTES, LAST_KIND, Frame, FrameLimits, MalformedFrame, decode_body
+from trilith.wire.frames import (
+    HEADER,
+    HEADER_AND_ENTRY,
+    HEADER_BYTES,
+    INLINE,
+    LAST_KIND,
+    Frame,
+    FrameLimits,
+    MalformedFrame,
+    decode_body,
+)
 
 _RECEIVE_BYTES: Final = 256 * 1024
 _DIRECT_BYTES: Final = 64 * 1024  # an incomplete frame above this gets memory of its own
+_PAIR_BYTES: Final = HEADER_AND_ENTRY.size
+_SMALL_BYTES: Final = 4096  # frames up to here are cut out by `_cut` itself
 
 _Header = tuple[int, int, int, int, int, int, int, float, float]
 
@@ -38,6 +50,7 @@ class FrameReader:
     def __init__(self, limits: FrameLimits, *, allocate: Callable[[int], memoryview] = allocate_bytes) -> None:
         self.failure: str | None = None
         self._limits = limits
+        self._small_bytes = min(_SMALL_BYTES, limits.max_frame_bytes, limits.max_meta_bytes)
         self._allocate = allocate
         self._data = bytearray(_RECEIVE_BYTES)
         self._view = memoryview(self._data)
@@ -77,7 +90,29 @@ class FrameReader:
 
     def _cut(self, frames: list[Frame]) -> None:
         start, end, data, view = 0, self._end, self._data, self._view
+        small_bytes = self._small_bytes
         while end - start >= HEADER_BYTES:
+            if end - start >= _PAIR_BYTES:
+                # The ordinary frame has one small inline buffer and is all here: one unpacking and three copies. What
+                # does not fit its own numbers exactly takes the general way below, which says what is wrong.
+                length, kind, flags, buffer_count, meta_bytes, count, call_id, first, second, size, segment, _ = (
+                    HEADER_AND_ENTRY.unpack_from(data, start)
+                )
+                if (
+                    buffer_count == 1
+                    and segment == INLINE
+                    and length <= small_bytes
+                    and length <= end - start
+                    and 0 < kind <= LAST_KIND
+                ):
+                    meta_at = start + _PAIR_BYTES
+                    buffer_at = meta_at + meta_bytes + (-meta_bytes & 7)
+                    if buffer_at + size + (-size & 7) == start + length:
+                        meta = bytes(view[meta_at : meta_at + meta_bytes])
+                        buffer = memoryview(data[buffer_at : buffer_at + size])
+                        frames.append(Frame(kind, flags, call_id, count, first, second, meta, [buffer]))
+                        start += length
+                        continue
             header = HEADER.unpack_from(data, start)
             length, kind, flags, buffer_count, meta_bytes, count, call_id, first, second = header
             if length != HEADER_BYTES + meta_bytes or not 0 < kind <= LAST_KIND or length > _DIRECT_BYTES:

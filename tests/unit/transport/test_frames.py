@@ -179,3 +179,24 @@ def test_a_very_long_error_message_is_cut():
 def test_an_absent_deadline_is_infinity():
     (frame,) = feed(FrameReader(LIMITS), frames.encode(frames.CALL, 1, first=math.inf), [40])
     assert frame.first == math.inf
+
+
+@given(sent_frames(), st.binary(max_size=300))
+def test_small_frames_are_those_of_the_general_way(sent, buffer):
+    _, frame = sent
+    numbers = {"flags": frame.flags, "count": frame.count, "first": frame.first, "second": frame.second}
+    general = frames.encode_with_buffers(frame.kind, frame.call_id, frame.meta, [buffer], LIMITS, **numbers)
+    assert [frames.encode_small(frame.kind, frame.call_id, frame.meta, buffer, **numbers)] == general
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=40), st.binary(max_size=40), st.integers(0, 55), st.integers(1, 255))
+def test_small_frames_are_read_as_by_the_general_way(meta, buffer, position, damage):
+    wire = bytearray(frames.encode_small(frames.CALL, 7, meta, buffer, 1, 2, 3.0, 4.0))
+    for _ in range(2):  # as it is, and damaged
+        small, general = FrameReader(LIMITS), FrameReader(LIMITS)
+        found = feed(small, bytes(wire) + bytes(100), [len(wire) + 100])
+        general._small_bytes = 0
+        expected = feed(general, bytes(wire) + bytes(100), [len(wire) + 100])
+        assert (found, small.failure) == (expected, general.failure)
+        wire[position] ^= damage

@@ -19,13 +19,15 @@ class CallTable:
     """Calls sent and not yet answered. `len` counts cancelled ones too.
 
     Attributes:
+        in_flight: what `len` says, as a plain number for the way of each call.
         board: where the other side marks begun calls; None when it says so by ACCEPT frames.
     """
 
-    __slots__ = ("_accepted", "_callbacks", "_free_slots", "_sequence", "_slots", "board")
+    __slots__ = ("_accepted", "_callbacks", "_free_slots", "_sequence", "_slots", "board", "in_flight")
 
     def __init__(self) -> None:
         self.board: AcceptBoard | None = None
+        self.in_flight = 0
         self._callbacks: dict[int, OnReply | None] = {}
         self._accepted: set[int] = set()
         self._free_slots: list[int] = []
@@ -33,7 +35,7 @@ class CallTable:
         self._sequence = 0
 
     def __len__(self) -> int:
-        return len(self._callbacks)
+        return self.in_flight
 
     def add(self, on_reply: OnReply) -> int:
         """Enters a call; returns its id."""
@@ -45,6 +47,7 @@ class CallTable:
         self._sequence += 1
         call_id = self._sequence << SLOT_BITS | slot
         self._callbacks[call_id] = on_reply
+        self.in_flight += 1
         return call_id
 
     def take(self, call_id: int) -> OnReply | None:
@@ -54,6 +57,7 @@ class CallTable:
             KeyError: it is not in flight.
         """
         on_reply = self._callbacks.pop(call_id)
+        self.in_flight -= 1
         self._free_slots.append(call_id & SLOT_MASK)
         if self._accepted:
             self._accepted.discard(call_id)
@@ -88,6 +92,8 @@ class CallTable:
         Raises:
             AssertionError: they are not.
         """
+        if self.in_flight != len(self._callbacks):
+            raise AssertionError(f"expected {len(self._callbacks)} calls in flight, got {self.in_flight}")
         slots = [call_id & SLOT_MASK for call_id in self._callbacks] + self._free_slots
         if sorted(slots) != list(range(self._slots)):
             raise AssertionError(f"expected each of {self._slots} call slots once, got {sorted(slots)}")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 LOG: Final = logging.getLogger("trilith.transport")
+CALLBACK_FAILED: Final = "a callback of a worker connection failed: %r"
 
 _Argument = TypeVar("_Argument")
 
@@ -16,7 +17,7 @@ def tell(callback: Callable[[_Argument], None], argument: _Argument) -> bool:
     try:
         callback(argument)
     except Exception:
-        LOG.exception("a callback of a worker connection failed: %r", callback)
+        LOG.exception(CALLBACK_FAILED, callback)
         return False
     return True
 
@@ -26,4 +27,4 @@ def tell_nothing(callback: Callable[[], None]) -> None:
     try:
         callback()
     except Exception:
-        LOG.exception("a callback of a worker connection failed: %r", callback)
+        LOG.exception(CALLBACK_FAILED, callback)

@@ -16,6 +16,7 @@ import math
 import socket
 import time
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from trilith.errors import (
     Bug,
@@ -33,12 +34,15 @@ from trilith.net.transport.calls import IncomingCall, LostCall, PeerStatistics, 
 from trilith.net.transport.channel import Channel
 from trilith.net.transport.config import PeerConfig
 from trilith.net.transport.descriptors import allocate_lazily
-from trilith.net.transport.owner import LOG, tell, tell_nothing
+from trilith.net.transport.owner import CALLBACK_FAILED, LOG, tell, tell_nothing
 from trilith.net.transport.receive import HAS_BOARD, Surroundings
 from trilith.net.transport.sender import FrameSender
 from trilith.wire import frames
 from trilith.wire.frame_reader import FrameReader
-from trilith.wire.frames import Buffer, Frame, MalformedFrame
+from trilith.wire.frames import CALL, ERROR, RESULT, Buffer, Frame, MalformedFrame
+
+_ANSWERS: Final = (RESULT, ERROR)
+_NEVER: Final = math.inf
 
 
 class Peer:
@@ -83,6 +87,7 @@ class Peer:
         self._remote_grant = 0
         self._closing = False
         self._closed = False
+        self._high_water_bytes = self._config.high_water_bytes
         self._outgoing = CallTable()
         self._incoming: dict[int, IncomingCall] = {}
         self._calls_sent = 0
@@ -171,7 +176,7 @@ class Peer:
     @property
     def in_flight(self) -> int:
         """Calls sent and not yet answered, cancelled ones included."""
-        return len(self._outgoing)
+        return self._outgoing.in_flight
 
     @property
     def incoming(self) -> int:
@@ -186,9 +191,10 @@ class Peer:
     @property
     def credits(self) -> int:
         """How many more calls the other side takes now; 0 while it does not read, and after the end."""
-        if self._closed or self._closing or self._channel.unsent_bytes >= self._config.high_water_bytes:
+        if self._closed or self._closing or self._channel.unsent_bytes >= self._high_water_bytes:
             return 0
-        return max(0, self._remote_grant - len(self._outgoing))
+        room = self._remote_grant - self._outgoing.in_flight
+        return room if room > 0 else 0  # the grant may have sunk below what is in flight
 
     def call(
         self,
@@ -221,9 +227,9 @@ class Peer:
         if self.credits <= 0:
             raise self._refusal()
         call_id = self._outgoing.add(on_reply)
-        first = math.inf if deadline is None else deadline
+        first = _NEVER if deadline is None else deadline
         try:
-            self._sender.send(frames.CALL, call_id, meta, buffers, flags=flags, first=first)
+            self._sender.send(CALL, call_id, meta, buffers, flags=flags, first=first)
         except BaseException:
             self._outgoing.take(call_id)
             raise
@@ -256,15 +262,16 @@ class Peer:
 
     def answer(self, call: IncomingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
         """Sends the result of a call (see `IncomingCall.result`)."""
-        if not self._owes(call):
+        incoming = self._incoming
+        if incoming.get(call.id) is not call and not self._owes(call):
             return
         try:
             self._sender.send(
-                frames.RESULT,
+                RESULT,
                 call.id,
                 meta,
                 buffers,
-                count=len(self._incoming) - 1,
+                count=len(incoming) - 1,
                 first=call.started_at,
                 second=time.monotonic(),
             )
@@ -279,7 +286,7 @@ class Peer:
             return
         meta = frames.encode_error(code, message)
         in_flight = len(self._incoming) - 1
-        self._sender.send(frames.ERROR, call.id, meta, count=in_flight, first=call.started_at, second=time.monotonic())
+        self._sender.send(ERROR, call.id, meta, count=in_flight, first=call.started_at, second=time.monotonic())
         self._answered(call)
 
     def _owes(self, call: IncomingCall) -> bool:
@@ -291,7 +298,9 @@ class Peer:
 
     def _answered(self, call: IncomingCall) -> None:
         del self._incoming[call.id]
-        self._check_unsent()
+        call.on_cancel = None  # it refers to the call in turn: freed now, not by the cycle collector
+        if self._channel.unsent_bytes > self._config.max_unsent_bytes:
+            self._check_unsent()
         if self._closing:
             self._check_idle()
 
@@ -320,9 +329,9 @@ class Peer:
                 kind = frame.kind
                 if not surroundings.greeted:
                     surroundings.greet(frame)
-                elif kind == frames.RESULT or kind == frames.ERROR:
+                elif kind in _ANSWERS:
                     self._on_answer(frame)
-                elif kind == frames.CALL:
+                elif kind == CALL:
                     self._on_incoming(frame, now)
                 else:
                     self._on_other(frame)
@@ -345,12 +354,15 @@ class Peer:
             raise MalformedFrame(f"an answer to call {call_id:#x}, which is not in flight") from None
         if on_reply is None:
             return
-        if frame.kind == frames.RESULT:
+        if frame.kind == RESULT:
             reply = Reply(True, frame.meta, buffers, "", "", frame.first, frame.second, frame.count)
         else:
             code, message = frames.decode_error(frame.meta)
             reply = Reply(False, b"", buffers, code, message, frame.first, frame.second, frame.count)
-        tell(on_reply, reply)
+        try:
+            on_reply(reply)
+        except Exception:  # noqa: BLE001 - as `tell` does, without its call
+            LOG.exception(CALLBACK_FAILED, on_reply)
 
     def _on_incoming(self, frame: Frame, now: float) -> None:
         call_id = frame.call_id
@@ -358,7 +370,7 @@ class Peer:
             raise MalformedFrame(f"call {call_id:#x} was sent twice")
         if len(self._incoming) >= self._highest_grant:
             raise MalformedFrame(f"more calls than the {self._highest_grant} that were granted")
-        deadline = frame.first if frame.first < math.inf else None
+        deadline = frame.first if frame.first < _NEVER else None
         buffers = self._surroundings.views(frame.parts)
         call = IncomingCall(self, self._surroundings.board, call_id, frame.meta, buffers, deadline, frame.flags, now)
         self._incoming[call_id] = call

@@ -68,6 +68,8 @@ class Surroundings:
         Raises:
             MalformedFrame: one lies nowhere.
         """
+        if len(parts) == 1 and type(parts[0]) is memoryview:
+            return [parts[0]]
         return [part if isinstance(part, memoryview) else self.segments.view(part) for part in parts]
 
     def close(self) -> None:

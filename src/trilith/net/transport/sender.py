@@ -17,6 +17,7 @@ from trilith.net.transport.shared_memory import Segment, SegmentPool
 from trilith.wire import frames
 from trilith.wire.frames import Buffer, SharedPart
 
+_LONGEST_REST_BYTES: Final = frames.HEADER_AND_ENTRY.size + 2 * 7  # of a small frame: what is not metadata or buffer
 SLOT_BYTES: Final = struct.Struct("<Q")  # the metadata of a SEGMENT frame
 
 
@@ -31,6 +32,7 @@ class FrameSender:
     __slots__ = (
         "_channel",
         "_limits",
+        "_small_bytes",
         "_threshold_bytes",
         "buffers_inline",
         "buffers_shared",
@@ -43,6 +45,13 @@ class FrameSender:
         self._channel = channel
         self._limits = config.limits
         self._threshold_bytes = config.shared_memory.threshold_bytes
+        # Metadata and buffer together; below it a frame is within all limits, and its buffer travels in it.
+        self._small_bytes = min(
+            frames.LARGEST_SMALL_BYTES,
+            self._threshold_bytes - 1,
+            self._limits.max_meta_bytes,
+            self._limits.max_frame_bytes - _LONGEST_REST_BYTES,
+        )
         self.pool = SegmentPool(config.shared_memory, self._announce, self._retire)
         self.buffers_inline = self.bytes_inline = self.buffers_shared = self.bytes_shared = 0
 
@@ -64,7 +73,16 @@ class FrameSender:
             PayloadTooLarge: it is over the frame limits.
             Bug: a buffer is not C-contiguous.
         """
-        if not buffers:
+        if len(buffers) == 1:
+            buffer = buffers[0]  # the ordinary call and answer have one, a small one
+            if type(buffer) is not bytes:
+                buffer = frames.flat_bytes(buffer)
+            if len(meta) + len(buffer) <= self._small_bytes:
+                self.buffers_inline += 1
+                self.bytes_inline += len(buffer)
+                self._channel.send(frames.encode_small(kind, call_id, meta, buffer, flags, count, first, second))
+                return
+        elif not buffers:
             frames.check_size(frames.HEADER_BYTES + len(meta), len(meta), 0, self._limits)
             self._channel.send(frames.encode(kind, call_id, meta, flags=flags, count=count, first=first, second=second))
             return
