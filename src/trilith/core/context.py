@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextvars
 from typing import Final
 
+import msgspec
+
 from trilith.core.timeline import Timeline
 
 
-class Context:
+class Context(msgspec.Struct, eq=False, kw_only=True):  # a Struct is made in a third of the time: one a call
     """The circumstances of one call. Created at the edge, handed down, never shared between calls.
 
     Attributes:
@@ -18,20 +20,10 @@ class Context:
         headers: the caller's request headers that services may read; keys in lower case.
     """
 
-    __slots__ = ("deadline", "headers", "request_id", "timeline")
-
-    def __init__(
-        self,
-        *,
-        request_id: str,
-        timeline: Timeline,
-        deadline: float | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> None:
-        self.request_id = request_id
-        self.deadline = deadline
-        self.timeline = timeline
-        self.headers = headers if headers is not None else {}
+    request_id: str
+    timeline: Timeline
+    deadline: float | None = None
+    headers: dict[str, str] = {}
 
     def remaining(self, now: float) -> float | None:
         """Seconds left until the deadline (negative when it passed), or None when there is none."""

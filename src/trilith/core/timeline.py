@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 RECEIVED: Final = "received"  # the last byte of the request was read
 DECODED: Final = "decoded"  # bytes became values
 ADMITTED: Final = "admitted"  # limits passed
@@ -43,7 +45,7 @@ STAGES: Final = (
 )
 
 
-class Timeline:
+class Timeline(msgspec.Struct, eq=False):  # a Struct is made in half the time of a class: one a call
     """The stamps of one call and of the calls that it made.
 
     Attributes:
@@ -53,13 +55,10 @@ class Timeline:
         children: timelines of the calls made on behalf of this one.
     """
 
-    __slots__ = ("children", "floor", "name", "stamps")
-
-    def __init__(self, name: str, floor: int) -> None:
-        self.name = name
-        self.floor = floor
-        self.stamps: list[tuple[str, float]] = []
-        self.children: list[Timeline] = []
+    name: str
+    floor: int
+    stamps: list[tuple[str, float]] = []
+    children: list[Timeline] = []
 
     def mark(self, stage: str, instant: float) -> None:
         """Records that `stage` was reached at `instant` (seconds)."""

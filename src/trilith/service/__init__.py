@@ -16,7 +16,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from trilith.service.bridge import await_or_block
-from trilith.service.call import OnDone, Outcome, ServiceCall
+from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
 from trilith.service.codecs.native import pack, unpack
 from trilith.service.declare import api, service
 from trilith.service.depends import depends, model
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from trilith.service.model_signature import ModelSignature
 
 __all__ = [
+    "PLAIN_RESULT",
     "AppDescription",
     "Batch",
     "BatchDescription",

@@ -3,40 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
 
 from trilith.core.context import Context
 from trilith.errors import Cancelled, TrilithError
+from trilith.service.codecs.media import JSON
 from trilith.service.codecs.native import Buffer
 from trilith.wire.calls import CallMeta, ResultMeta
 
 Outcome = ResultMeta | TrilithError
 OnDone = Callable[[Outcome, Sequence[Buffer]], None]
 
+PLAIN_RESULT: Final = ResultMeta(JSON)
+"""The envelope of nearly all answers: this very object wherever it is meant, so that it need not be packed again."""
 
-class ServiceCall:
+
+class ServiceCall(msgspec.Struct, eq=False):
     """One call.
 
     Attributes:
         meta: who is called and how the buffers are encoded.
         buffers: the encoded arguments.
         context: request id, deadline, timeline, headers.
-        on_done: called once, on the loop: the answer's envelope and body, or the error and nothing.
-        done: whether it was called.
+        on_done: called once, on the loop: the answer's envelope and body, or the error and nothing. None for a kind of
+            call that overrides `finish`.
+        done: whether it is answered.
         working: whether the host still works on it. After a cancel that may be long: a thread cannot be stopped.
         on_end: called once, on the loop, when `working` becomes false.
+        abort: the host's way to stop the work, where there is one.
     """
 
-    __slots__ = ("abort", "buffers", "context", "done", "meta", "on_done", "on_end", "working")
-
-    def __init__(self, meta: CallMeta, buffers: Sequence[Buffer], context: Context, on_done: OnDone) -> None:
-        self.meta = meta
-        self.buffers = buffers
-        self.context = context
-        self.on_done = on_done
-        self.done = False
-        self.working = False
-        self.on_end: Callable[[], None] | None = None
-        self.abort: Callable[[], object] | None = None  # the host's way to stop the work, where there is one
+    meta: CallMeta
+    buffers: Sequence[Buffer]
+    context: Context
+    on_done: OnDone | None = None
+    done: bool = False
+    working: bool = False
+    on_end: Callable[[], None] | None = None
+    abort: Callable[[], object] | None = None
 
     def cancel(self, error: TrilithError | None = None) -> None:
         """Takes the call back. An asynchronous method is cancelled; a thread cannot be, and its result is dropped."""
@@ -50,4 +56,5 @@ class ServiceCall:
         """Answers, unless that happened before."""
         if not self.done:
             self.done = True
-            self.on_done(outcome, buffers)
+            if self.on_done is not None:
+                self.on_done(outcome, buffers)

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from trilith.core.timeline import DECODED, ENCODED, INFER
 from trilith.service.batching import Item, columns, split_results
-from trilith.service.call import ServiceCall
+from trilith.service.call import PLAIN_RESULT, ServiceCall
+from trilith.service.codecs.media import JSON
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.request import Arguments, RequestDecoder
 from trilith.service.codecs.result import ResultEncoder
@@ -53,12 +54,17 @@ class HostedMethod:
         self.function = function
         self.asynchronous = spec.asynchronous
         self.batched = spec.options.batch is not None
+        self.timeout_s = spec.timeout_s
         self.counts = MethodCounts()
         self._decoder = RequestDecoder(spec.signature, spec.where)
         self._encoder = ResultEncoder(spec.signature.result, spec.where)
         self._heavy_body = self._decoder.heavy
         self.heavy_result = self._encoder.heavy
-        self._metas: dict[str, ResultMeta] = {}
+        self.decode_plain = self._decoder.decode_plain
+        self.encode_plain = self._encoder.encode_plain
+        # JSON's own types alone, and no thread: what `ServiceHost` has a short way for.
+        self.plain = self.asynchronous and not self.batched and self._decoder.plain and self._encoder.plain
+        self._metas = {JSON: PLAIN_RESULT}
 
     def prepare(self) -> None:
         """Builds the codecs.

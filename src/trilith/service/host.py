@@ -29,11 +29,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from trilith.core.context import Context
-from trilith.core.timeline import STARTED, Timeline
+from trilith.core.context import Context, current_context
+from trilith.core.timeline import DECODED, STARTED, Timeline
 from trilith.errors import Cancelled, DeadlineExceeded, Draining, NotFound, SetupError, TrilithError
 from trilith.service.batching import Item
-from trilith.service.call import OnDone, Outcome, ServiceCall
+from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
+from trilith.service.codecs.media import JSON
 from trilith.service.codecs.request import Arguments
 from trilith.service.depends import Wiring
 from trilith.service.execution import Answer, HostedMethod, MethodCounts
@@ -142,7 +143,10 @@ class ServiceHost:
             return
         self._begin(call, hosted)
         if hosted.asynchronous:
-            task = self._loop.create_task(self._run_asynchronous(hosted, call))
+            meta = call.meta
+            short = hosted.plain and meta.content_type == JSON and not meta.trace
+            run = self._run_plain if short else self._run_asynchronous
+            task = self._loop.create_task(run(hosted, call))
             call.abort = task.cancel
         else:
             task = self._loop.create_task(self._run_synchronous(hosted, call))
@@ -178,12 +182,13 @@ class ServiceHost:
     def _begin(self, call: ServiceCall, hosted: HostedMethod) -> None:
         now = _now()
         call.working = True
-        call.context.timeline.mark(STARTED, now)
+        context = call.context
+        context.timeline.stamps.append((STARTED, now))
         hosted.counts.calls += 1
-        latest = now + hosted.spec.timeout_s
-        deadline = call.context.deadline
+        latest = now + hosted.timeout_s
+        deadline = context.deadline
         if deadline is None or deadline > latest:
-            deadline = call.context.deadline = latest
+            deadline = context.deadline = latest
         if deadline < self._sweep_at:
             self._sweep_later(deadline, now)
 
@@ -215,6 +220,7 @@ class ServiceHost:
         call.working = False
         if call.on_end is not None:
             call.on_end()
+            call.on_end = None  # it may hold the call: no cycle is left behind
         if arguments is not None and arguments.folder is not None:
             arguments.folder.remove()
 
@@ -229,6 +235,27 @@ class ServiceHost:
     async def _in_thread(self, function: Callable[..., Result], *arguments: Any) -> Result:
         context = contextvars.copy_context()
         return await self._loop.run_in_executor(self._executor, lambda: context.run(function, *arguments))
+
+    async def _run_plain(self, hosted: HostedMethod, call: ServiceCall) -> None:
+        """`_run_asynchronous` for the most common call: JSON's own types, and nobody asks for the timeline.
+
+        The same steps in one frame, without what such a call never needs: threads, a choice of encodings, a folder of
+        uploads, stamps that nobody can read any more. It halves what the host costs.
+        """
+        current_context.set(call.context)
+        try:
+            arguments = hosted.decode_plain(call.buffers[0])
+            started = _now()
+            call.context.timeline.stamps.append((DECODED, started))
+            value = await hosted.function(*arguments.args, **arguments.kwargs)
+            hosted.counts.busy_s += _now() - started
+            call.finish(PLAIN_RESULT, (hosted.encode_plain(value),))
+        except asyncio.CancelledError as error:
+            self._cancelled((call,), hosted, error)
+        except _USER_ERRORS as error:
+            self._fail(call, hosted, error)
+        finally:
+            self._end(call, None)
 
     async def _run_asynchronous(self, hosted: HostedMethod, call: ServiceCall) -> None:
         enter(call.context, call.meta.trace)
@@ -373,5 +400,5 @@ def _shared_context(where: str, calls: Sequence[ServiceCall]) -> Context:
         request_id=first.request_id,
         timeline=Timeline(f"batch {where}", _FLOOR),
         deadline=max(deadline for deadline in deadlines if deadline is not None),
-        headers=first.headers if len(calls) == 1 else None,
+        headers=first.headers if len(calls) == 1 else {},
     )

@@ -50,7 +50,9 @@ class Hosted:
                 future.set_result(Answer(outcome, [bytes(buffer) for buffer in buffers]))
 
         meta = CallMeta(self.host.spec.name, method, content_type, "r1", {"accept": accept} if accept else None, trace)
-        context = Context(request_id="r1", timeline=Timeline("service", 2), deadline=deadline, headers=meta.headers)
+        context = Context(
+            request_id="r1", timeline=Timeline("service", 2), deadline=deadline, headers=meta.headers or {}
+        )
         return ServiceCall(meta, body if isinstance(body, list) else [body], context, done), future
 
     async def call(self, method: str, *args: Any, **kwargs: Any) -> Answer:

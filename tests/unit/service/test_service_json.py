@@ -116,7 +116,7 @@ def test_round_trip(case):
 )
 def test_what_is_wrong_is_named_by_both_decoders(annotation, body, message):
     decoder = codecs(annotation)[0]
-    assert (decoder._fast is not None) == (annotation == list[float])
+    assert (decoder.plain) == (annotation == list[float])
     with pytest.raises(InvalidInput, match=f"(?s)^same: .*({message})"):
         decoder.decode(JSON, [body])
 

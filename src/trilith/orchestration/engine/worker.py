@@ -11,6 +11,7 @@ Started by the agent as `python -m trilith.orchestration.engine.worker CONTROL_F
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import logging
 import os
@@ -18,26 +19,21 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import uvloop
 
-from trilith.core.context import Context
-from trilith.core.timeline import RECEIVED, Timeline
-from trilith.errors import Cancelled, DeadlineExceeded, SetupError, TrilithError
-from trilith.net.transport import Buffer, IncomingCall, LostCall, Peer, connect
+from trilith.errors import SetupError, TrilithError
+from trilith.net.transport import LostCall, Peer, connect
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.hello import Hello
 from trilith.orchestration.engine.launch import WorkerArguments
 from trilith.orchestration.engine.process import die_with_parent
 from trilith.orchestration.engine.remote import GatewayLink, RemoteResolver
+from trilith.orchestration.engine.served_calls import ServedCalls
 from trilith.runtime import default_roots
 from trilith.service import (
-    OnDone,
-    Outcome,
-    ServiceCall,
     ServiceHost,
     ServiceSpec,
     describe,
@@ -45,11 +41,8 @@ from trilith.service import (
     service_graph,
     spec_of,
 )
-from trilith.wire.batches import FLAG_BATCH, BatchItemResult, decode_batch, encode_batch
-from trilith.wire.calls import pack_meta, unpack_call
 
 _RECONNECT_S = 0.05
-_GIVEN_UP = (Cancelled, DeadlineExceeded)
 
 
 class Worker:
@@ -82,8 +75,13 @@ class Worker:
                 return
         self._name = spec.name
         self._host = ServiceHost(spec.target, RemoteResolver(self._link, roots), debug=self._arguments.debug)
+        self._served = ServedCalls(self._host)
         peer = await self._connect()
         await self._host.start()
+        # What a start leaves behind lives as long as the process. A full collection need not look at it again: with
+        # large libraries that is tens of milliseconds in which no call is answered.
+        gc.collect()
+        gc.freeze()
         self._hello(peer)
         self._channel.send(control.Ready())
         keeper = asyncio.get_running_loop().create_task(self._keep_connected())
@@ -117,7 +115,7 @@ class Worker:
         return peer
 
     def _prepare(self, peer: Peer) -> None:
-        peer.on_call = self._called
+        peer.on_call = self._served.called
         peer.on_lost = self._disconnected
 
     def _disconnected(self, calls: list[LostCall]) -> None:
@@ -148,105 +146,6 @@ class Worker:
             if isinstance(message, control.Stop):
                 return message.deadline_s
         return 0.0  # the agent is gone
-
-    # Calls
-
-    def _called(self, incoming: IncomingCall) -> None:
-        incoming.begin()
-        try:
-            if incoming.flags & FLAG_BATCH:
-                self._called_batch(incoming)
-            else:
-                self._called_once(incoming)
-        except TrilithError as error:
-            incoming.fail(error.code, error.message)
-
-    def _called_once(self, incoming: IncomingCall) -> None:
-        def done(outcome: Outcome, buffers: Sequence[Buffer]) -> None:
-            if not isinstance(outcome, TrilithError):
-                incoming.result(pack_meta(outcome), buffers)
-            elif call.working and isinstance(outcome, _GIVEN_UP):
-                # The client has its answer from the gateway. This one frees the slot: not before the work has stopped.
-                call.on_end = lambda: incoming.fail(outcome.code, outcome.message)
-            else:
-                incoming.fail(outcome.code, outcome.message)
-
-        call = _service_call(self._name, incoming.meta, incoming.buffers, incoming, incoming.deadline, done)
-        incoming.on_cancel = call.cancel
-        self._host.handle(call)
-
-    def _called_batch(self, incoming: IncomingCall) -> None:
-        items = decode_batch(incoming.meta, len(incoming.buffers))
-        batch = _BatchAnswer(incoming, len(items))
-        calls = []
-        position = 0
-        for index, item in enumerate(items):
-            buffers = incoming.buffers[position : position + item.buffer_count]
-            position += item.buffer_count
-            call = _service_call(self._name, item.meta, buffers, incoming, item.deadline, batch.collector(index))
-            call.on_end = batch.one_ended
-            calls.append(call)
-
-        def cancel() -> None:
-            for call in calls:
-                call.cancel()
-
-        incoming.on_cancel = cancel
-        self._host.handle_batch(calls)
-        batch.begun(sum(call.working for call in calls))
-
-
-class _BatchAnswer:
-    """Gathers the outcomes of a batch, and answers when the host has ended its work on all of them."""
-
-    def __init__(self, incoming: IncomingCall, count: int) -> None:
-        self._incoming = incoming
-        self._working = count
-        self._results = [BatchItemResult(ok=False)] * count
-        self._buffers: list[Sequence[Buffer]] = [()] * count
-
-    def collector(self, index: int) -> OnDone:
-        """What takes the outcome of the item at `index`."""
-
-        def done(outcome: Outcome, buffers: Sequence[Buffer]) -> None:
-            if isinstance(outcome, TrilithError):
-                self._results[index] = BatchItemResult(ok=False, code=outcome.code, message=outcome.message)
-            else:
-                self._results[index] = BatchItemResult(ok=True, meta=pack_meta(outcome), buffer_count=len(buffers))
-                self._buffers[index] = buffers
-
-        return done
-
-    def begun(self, working: int) -> None:
-        """How many items the host took; the others were refused at once. Items end in a later turn of the loop."""
-        self._working = working
-        if working == 0:
-            self._answer()
-
-    def one_ended(self) -> None:
-        """The host has ended its work on one item."""
-        self._working -= 1
-        if self._working == 0:
-            self._answer()
-
-    def _answer(self) -> None:
-        flat = [buffer for group in self._buffers for buffer in group]
-        self._incoming.result(encode_batch(self._results), flat)
-
-
-def _service_call(
-    name: str,
-    meta: bytes,
-    buffers: Sequence[Buffer],
-    incoming: IncomingCall,
-    deadline: float | None,
-    done: OnDone,
-) -> ServiceCall:
-    call_meta = unpack_call(meta)
-    timeline = Timeline(f"service {name}.{call_meta.method}", 2)
-    timeline.mark(RECEIVED, incoming.received_at)
-    context = Context(request_id=call_meta.request_id, timeline=timeline, deadline=deadline, headers=call_meta.headers)
-    return ServiceCall(call_meta, buffers, context, done)
 
 
 async def _main(control_fd: int, arguments: WorkerArguments) -> None:

@@ -6,7 +6,6 @@ Rule 2: every format is read as strictly as every other, and a wrong value is an
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,15 +27,12 @@ _NO_KEYWORDS: Final[dict[str, Any]] = {}
 _SIMPLE_DEFAULTS: Final = (type(None), bool, int, float, str)
 
 
-class Arguments:
+class Arguments(msgspec.Struct, frozen=True, eq=False):
     """What a method is called with, and the folder of its uploads, to be removed after the call."""
 
-    __slots__ = ("args", "folder", "kwargs")
-
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], folder: RequestFolder | None = None) -> None:
-        self.args = args
-        self.kwargs = kwargs
-        self.folder = folder
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    folder: RequestFolder | None = None
 
 
 class RequestDecoder:
@@ -46,7 +42,8 @@ class RequestDecoder:
         self._signature = signature
         self._where = where
         self._parameters = {parameter.name: parameter for parameter in signature.parameters}
-        self._fast = _fast_decoder(signature)
+        self._plain = _plain_decoder(signature)
+        self._by_name = any(parameter.keyword_only for parameter in signature.parameters)
         self._json: Adapter | None = None
         self._restorers: dict[str, Restore] = {}
         self._adapters: dict[str, Adapter] = {}
@@ -61,13 +58,18 @@ class RequestDecoder:
         """Whether reading a large body is better done off the event loop."""
         return any(p.value.kind in (Kind.IMAGE, Kind.FILE) for p in self._signature.parameters)
 
+    @property
+    def plain(self) -> bool:
+        """Whether `decode_plain` reads a JSON body."""
+        return self._plain is not None
+
     def prepare(self) -> None:
         """Builds all validators now.
 
         Raises:
             InvalidConfig: a type cannot be read from the wire.
         """
-        if self._fast is None:
+        if self._plain is None:
             self._json_adapter()
         for parameter in self._signature.parameters:
             self._restore(parameter)
@@ -83,21 +85,29 @@ class RequestDecoder:
             InvalidInput: the body is not what the signature says.
             UnsupportedMediaType: the content type is not one that this method reads.
         """
-        if content_type == media.JSON and self._fast is not None:
-            return self._decode_fast(buffers[0])
+        if content_type == media.JSON and self._plain is not None:
+            return self.decode_plain(buffers[0])
         if content_type == NATIVE_CONTENT_TYPE:
             return self._decode_native(buffers)
         return self._decode_media(content_type, buffers[0] if buffers else b"")
 
-    def _decode_fast(self, body: Buffer) -> Arguments:
+    def decode_plain(self, body: Buffer) -> Arguments:
+        """The arguments in a JSON body, where `plain`.
+
+        Raises:
+            InvalidInput: the body is not what the signature says.
+        """
         try:
-            return self._fast(body)  # type: ignore[misc]  # the caller saw that it is there
+            value = self._plain(body)  # type: ignore[misc]  # the caller saw that it is there
         except msgspec.ValidationError as error:
             raise InvalidInput(f"{self._where}: {error}") from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if not body:
                 raise InvalidInput(f"{self._where}: expected JSON, got an empty body") from error
             raise InvalidInput(f"{self._where}: the body is not JSON: {error}") from error
+        if self._by_name:
+            return Arguments((), msgspec.structs.asdict(value))
+        return Arguments((value,) if self._signature.root else msgspec.structs.astuple(value), _NO_KEYWORDS)
 
     def _decode_media(self, content_type: str, body: Buffer) -> Arguments:
         kind = media.media_type(content_type)
@@ -105,7 +115,7 @@ class RequestDecoder:
             return Arguments((), {})
         raw = self._signature.raw_parameter
         if media.is_json(kind) or (not kind and raw is None):
-            return self._decode_fast(body) if self._fast is not None else self._decode_json(body)
+            return self.decode_plain(body) if self._plain is not None else self._decode_json(body)
         if kind == media.FORM:
             from trilith.service.codecs.multipart import parse_form
 
@@ -305,14 +315,16 @@ def _as_json(part: Part, where: str) -> bytes:
     return part.body
 
 
-def _fast_decoder(signature: MethodSignature) -> Callable[[Buffer], Arguments] | None:
-    """A decoder of msgspec's, or None when a type or default is not one of JSON's own."""
+def _plain_decoder(signature: MethodSignature) -> Callable[[Buffer], Any] | None:
+    """A decoder of msgspec's, or None when a type or default is not one of JSON's own.
+
+    It gives the one argument where the body is that (`root`), else a Struct of all in the order of the parameters.
+    """
     if not signature.parameters or not all(parameter.value.plain for parameter in signature.parameters):
         return None
     try:
         if signature.root:
-            decode_root = msgspec.json.Decoder(signature.parameters[0].value.annotation).decode
-            return lambda body: Arguments((decode_root(body),), _NO_KEYWORDS)
+            return msgspec.json.Decoder(signature.parameters[0].value.annotation).decode
         fields: list[Any] = []
         for parameter in signature.parameters:
             if parameter.required:
@@ -322,14 +334,6 @@ def _fast_decoder(signature: MethodSignature) -> Callable[[Buffer], Arguments] |
             else:
                 return None
         body_type = msgspec.defstruct("Body", fields, forbid_unknown_fields=True, kw_only=True)
-        decode = msgspec.json.Decoder(body_type).decode
+        return msgspec.json.Decoder(body_type).decode
     except TypeError:
         return None  # msgspec cannot tell the members of such a union apart; pydantic can
-    names = [parameter.name for parameter in signature.parameters]
-    if any(parameter.keyword_only for parameter in signature.parameters):
-        return lambda body: Arguments((), msgspec.structs.asdict(decode(body)))
-    if len(names) == 1:
-        get_one = operator.attrgetter(names[0])
-        return lambda body: Arguments((get_one(decode(body)),), _NO_KEYWORDS)
-    get_all = operator.attrgetter(*names)
-    return lambda body: Arguments(get_all(decode(body)), _NO_KEYWORDS)

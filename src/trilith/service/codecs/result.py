@@ -9,7 +9,7 @@ from __future__ import annotations
 import mimetypes
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -20,6 +20,8 @@ from trilith.service.signature import Kind, MethodSignature, ValueType, shown_ty
 
 if TYPE_CHECKING:
     from trilith.service.codecs.types import Adapter
+
+_NOT_WRITTEN: Final = (TypeError, ValueError, AttributeError, OverflowError, OSError, RecursionError)
 
 Encoded = tuple[str, list[Buffer]]
 """Content type and body."""
@@ -49,6 +51,11 @@ class ResultEncoder:
         """Whether writing is better done off the event loop."""
         return self._result.kind in (Kind.IMAGE, Kind.FILE)
 
+    @property
+    def plain(self) -> bool:
+        """Whether `encode_plain` writes every result of the method."""
+        return self._plain is not None
+
     def prepare(self) -> None:
         """Builds the validator now.
 
@@ -68,11 +75,22 @@ class ResultEncoder:
         Raises:
             TypeError: the value is not of the declared type.
         """
+        if self._plain is not None:
+            return media.JSON, [self.encode_plain(value)]
         try:
-            if self._plain is not None:
-                return media.JSON, [self._plain(value)]
             return self._encode(value, accept)
-        except (TypeError, ValueError, AttributeError, OverflowError, OSError, RecursionError) as error:
+        except _NOT_WRITTEN as error:
+            raise TypeError(self._mismatch(value, error)) from error
+
+    def encode_plain(self, value: Any) -> bytes:
+        """The answer as JSON, where `plain`.
+
+        Raises:
+            TypeError: the value is not of the declared type.
+        """
+        try:
+            return self._plain(value)  # type: ignore[misc]  # the caller saw that it is there
+        except _NOT_WRITTEN as error:
             raise TypeError(self._mismatch(value, error)) from error
 
     def encode_native(self, value: Any) -> list[Buffer]:
