@@ -26,7 +26,7 @@ from typing import Final, cast
 from trilith.net.http1.dispatch import dispatch, tell_disconnect
 from trilith.net.http1.gate import ReadGate
 from trilith.net.http1.outbound import Buffer, Outbound
-from trilith.net.http1.request import HttpRequest
+from trilith.net.http1.request import HttpRequest, request_of
 from trilith.net.http1.state import ServerState
 from trilith.wire.http1 import InboundBody, Refusal, RequestReader, refusal
 
@@ -158,7 +158,7 @@ class HttpConnection(asyncio.Protocol):
     def head_received(self, reader: RequestReader) -> None:
         """For the reader."""
         self._head_since = 0.0
-        request = HttpRequest(self, reader, reader.request_id or self._state.next_request_id())
+        request = request_of(self, reader, reader.request_id or self._state.next_request_id())
         self._reading = request
         length = reader.content_length
         if length or reader.chunked:
@@ -228,7 +228,7 @@ class HttpConnection(asyncio.Protocol):
                 request.refuse(found)
             return
         if request is None:
-            request = HttpRequest(self, self._reader, self._reader.request_id or self._state.next_request_id())
+            request = request_of(self, self._reader, self._reader.request_id or self._state.next_request_id())
             request.method = request.path = request.query = ""  # those of an earlier request, or half read
         request.refuse(found)
         self._enqueue(request)
@@ -264,7 +264,12 @@ class HttpConnection(asyncio.Protocol):
         """Sends a whole answer."""
         self._state.counters.responses[status] += 1
         self._out.write(head, body)
-        self._answered(request, keep=keep)
+        if keep and request.complete and not self._waiting and not self._state.draining and not self._gate.paused:
+            # Nothing waits for the end of this one: what `_answered` comes to then.
+            self._current = None
+            self._idle_since = self._state.now
+        else:
+            self._answered(request, keep=keep)
 
     def begin_answer(self, status: int, head: bytes) -> None:
         """Sends the head of a streamed answer."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 
-class InboundBody:
+
+class InboundBody(msgspec.Struct, eq=False):
     """Chunks that have arrived and were not read yet.
 
     Attributes:
@@ -14,15 +16,12 @@ class InboundBody:
         discarding: nobody will read it: what arrives is dropped.
     """
 
-    __slots__ = ("_chunks", "allowance", "buffered", "complete", "discarding", "received")
-
-    def __init__(self, allowance: int) -> None:
-        self.allowance = allowance
-        self.received = 0
-        self.buffered = 0
-        self.complete = False
-        self.discarding = False
-        self._chunks: list[bytes] = []
+    allowance: int
+    received: int = 0
+    buffered: int = 0
+    complete: bool = False
+    discarding: bool = False
+    _chunks: list[bytes] = []
 
     def add(self, chunk: bytes) -> None:
         """Takes what the socket brought."""

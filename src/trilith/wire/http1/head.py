@@ -90,6 +90,8 @@ class ResponseHeads:
         start = self._cache.get((status, content_type))
         if start is None:
             start = self._start(status, content_type)
+        if keep and not http10 and not headers and status == 200:  # nearly all answers
+            return b"%b\r\ncontent-length: %d%b%b\r\n\r\n" % (start, size, self._common, request_id.encode())
         return b"".join(
             (
                 start,

@@ -71,6 +71,7 @@ class RequestReader:
         "_host_count",
         "_in_message",
         "_limits",
+        "_max_headers",
         "_parser",
         "_refusal",
         "_sink",
@@ -94,6 +95,7 @@ class RequestReader:
     def __init__(self, sink: RequestSink, limits: HttpLimits) -> None:
         self._sink = sink
         self._limits = limits
+        self._max_headers = limits.max_headers
         self._refusal: Refusal | None = None
         self._in_message = False
         self._feed_bytes = 0
@@ -138,7 +140,7 @@ class RequestReader:
                 continue
             except httptools.HttpParserError as error:
                 return self._failed(error)
-            return self._check_growth()
+            return self._check_growth() if self.in_head or self.chunked else None
         return None
 
     def stop(self) -> None:
@@ -195,21 +197,20 @@ class RequestReader:
         if not self.in_head:
             return  # a trailer field
         name = name.lower()
-        if value[-1:] in _BLANKS:
-            value = value.rstrip(b" \t")
+        value = value.rstrip(b" \t")
         headers = self.headers
         headers.append((name, value))
-        if len(headers) > self._limits.max_headers:
+        if len(headers) > self._max_headers:
             raise self._refuse(refusal.HEAD_TOO_LARGE)
-        if name in _WATCHED:
-            self._watch(name, value)
-
-    def _watch(self, name: bytes, value: bytes) -> None:
         if name == b"host":
             self._host_count += 1
         elif name == b"content-length":
             self.content_length = int(value)  # llhttp has seen to it that these are digits
-        elif name == b"transfer-encoding":
+        elif name in _WATCHED:
+            self._watch(name, value)
+
+    def _watch(self, name: bytes, value: bytes) -> None:
+        if name == b"transfer-encoding":
             self._transfer_encodings += 1
             self.chunked = value.lower() == b"chunked"
         elif name == b"expect":
@@ -237,7 +238,10 @@ class RequestReader:
         url = self._url.decode("latin-1")
         if url[0] != "/":
             url = _absolute_form_removed(url)
-        self.path, _, self.query = url.partition("?")
+        if "?" in url:
+            self.path, _, self.query = url.partition("?")
+        else:
+            self.path, self.query = url, ""
         self._body_bytes = 0
         self._body_wire_bytes = 0
         self._sink.head_received(self)
@@ -296,5 +300,4 @@ def _absolute_form_removed(url: str) -> str:
 
 
 _SCHEME_AND_AUTHORITY: Final = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]*")
-_BLANKS: Final = frozenset((b" ", b"\t"))
-_WATCHED: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-request-id"))
+_WATCHED: Final = frozenset((b"transfer-encoding", b"expect", b"upgrade", b"x-request-id"))
