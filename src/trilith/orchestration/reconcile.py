@@ -1,7 +1,8 @@
 """Desired replicas in, actions out.
 
 Rule 1: pure. What is observed, what is wanted and the instant are arguments; the engine carries the actions out.
-Rule 2: surge first. Old revisions are drained when the new one has all its replicas running, not before.
+Rule 2: surge first. A revision is complete when every service has all its replicas running; until then nothing of the
+    old one is drained, so that the switch from one to the other is a single step.
 Rule 3: a service that cannot start is tried again ever more slowly, and then no more (`StartBackoff`): no storms.
 """
 
@@ -33,6 +34,10 @@ class ObservedReplica:
     revision: int
     state: ReplicaState
     since: float
+
+
+SEED = ""
+"""The service of a replica that has not said yet what it is: the first worker of a revision, loading its target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +122,16 @@ class StartBackoff:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, and when to look again (None: on the next event)."""
+    """What to do now.
+
+    Attributes:
+        actions: in the order in which to carry them out.
+        complete: whether every desired service has all its replicas of the desired revision running.
+        wake_at: when to look again, in seconds; None: on the next event.
+    """
 
     actions: tuple[Action, ...]
+    complete: bool
     wake_at: float | None
 
 
@@ -127,6 +139,7 @@ def reconcile(
     desired: Iterable[DesiredService],
     observed: Iterable[ObservedReplica],
     *,
+    switched: bool,
     backoff: StartBackoff,
     limits: Limits,
     now: float,
@@ -134,8 +147,9 @@ def reconcile(
     """The actions that bring what is observed towards what is desired.
 
     Args:
-        desired: one entry a service; a service that is not in it is to be stopped.
+        desired: one entry a service; a service that is not in it is to be stopped once the others run.
         observed: all replicas that are not STOPPED.
+        switched: whether calls go to the desired revision already; before that nothing of the old one is drained.
         backoff: when a failing service may be started again.
         limits: how long a replica may start, drain and stop.
         now: the instant in seconds.
@@ -145,9 +159,12 @@ def reconcile(
     wanted = {entry.service: entry for entry in desired}
     replicas = list(observed)
 
+    complete = True
     for entry in wanted.values():
-        mine = [replica for replica in replicas if replica.service == entry.service]
-        current = [r for r in mine if r.revision == entry.revision and r.state in _LIVE]
+        current = [
+            r for r in replicas if r.service == entry.service and r.revision == entry.revision and r.state in _LIVE
+        ]
+        complete = complete and sum(r.state is ReplicaState.RUNNING for r in current) >= entry.replicas
         missing = entry.replicas - len(current)
         if missing > 0 and not backoff.given_up(entry.service):
             not_before = backoff.not_before(entry.service)
@@ -159,11 +176,14 @@ def reconcile(
             # Those that do not serve yet go first, then the youngest.
             surplus = sorted(current, key=lambda r: (r.state is ReplicaState.RUNNING, -r.replica_id))
             actions += [Drain(replica.replica_id) for replica in surplus[:-missing]]
-        running = sum(r.state is ReplicaState.RUNNING for r in current)
-        if running >= entry.replicas:
-            actions += [Drain(r.replica_id) for r in mine if r.revision != entry.revision and r.state in _LIVE]
-
-    actions += [Drain(r.replica_id) for r in replicas if r.service not in wanted and r.state in _LIVE]
+    if complete and switched:
+        actions += [
+            Drain(r.replica_id)
+            for r in replicas
+            if r.state in _LIVE
+            and r.service != SEED
+            and (r.service not in wanted or r.revision != wanted[r.service].revision)
+        ]
 
     allowed_s = {
         ReplicaState.STARTING: limits.start_s,
@@ -178,4 +198,4 @@ def reconcile(
             actions.append(Kill(replica.replica_id, f"{replica.state} for more than {limit_s:g} s"))
         else:
             wakes.append(replica.since + limit_s)
-    return Plan(tuple(actions), min(wakes, default=None))
+    return Plan(tuple(actions), complete, min(wakes, default=None))

@@ -27,8 +27,9 @@ def observed(replica_id, state=ReplicaState.RUNNING, *, service="a", revision=1,
     return ObservedReplica(replica_id=replica_id, service=service, revision=revision, state=state, since=since)
 
 
-def plan(desired, replicas, *, backoff=None, now=NOW):
-    return reconcile(desired, replicas, backoff=backoff or StartBackoff(), limits=LIMITS, now=now)
+def plan(desired, replicas, *, backoff=None, now=NOW, switched=True):
+    backoff = backoff or StartBackoff()
+    return reconcile(desired, replicas, switched=switched, backoff=backoff, limits=LIMITS, now=now)
 
 
 def want(replicas, *, service="a", revision=1):
@@ -53,7 +54,25 @@ def test_old_revision_serves_until_the_new_one_is_complete():
     new = observed(2, ReplicaState.STARTING, revision=2)
     assert plan([want(1, revision=2)], [old, new]).actions == ()
     running = replace(new, state=ReplicaState.RUNNING)
+    before = plan([want(1, revision=2)], [old, running], switched=False)
+    assert (before.complete, before.actions) == (True, ())  # calls still go to the old one
     assert plan([want(1, revision=2)], [old, running]).actions == (Drain(1),)
+
+
+def test_one_incomplete_service_keeps_every_old_replica():
+    old = [observed(1, revision=1), observed(2, service="b", revision=1)]
+    new = [observed(3, revision=2), observed(4, ReplicaState.STARTING, service="b", revision=2)]
+    desired = [want(1, revision=2), want(1, service="b", revision=2)]
+    made = plan(desired, [*old, *new])
+    assert (made.complete, made.actions) == (False, ())
+
+
+def test_a_seed_is_neither_drained_nor_counted_but_has_its_time():
+    seed = observed(1, ReplicaState.STARTING, service="", since=NOW - 99)
+    assert plan([], [seed]).actions == ()
+    assert plan([], [seed]).wake_at == NOW + 1
+    [kill] = plan([], [seed], now=NOW + 1).actions
+    assert isinstance(kill, Kill)
 
 
 def test_a_service_that_is_no_longer_wanted_is_drained():
@@ -126,6 +145,7 @@ def test_actions_move_towards_what_is_wanted(replicas, of_a, of_b):
     live = (ReplicaState.STARTING, ReplicaState.RUNNING)
     by_id = {replica.replica_id: replica for replica in replicas}
     drained = {action.replica_id for action in actions if isinstance(action, Drain)}
+    assert plan(desired, replicas, switched=False).complete == plan(desired, replicas).complete
     for entry in desired:
         current = [r for r in replicas if r.service == entry.service and r.revision == 2 and r.state in live]
         started = sum(isinstance(action, Start) and action.service == entry.service for action in actions)

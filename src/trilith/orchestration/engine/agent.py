@@ -28,6 +28,7 @@ from trilith.orchestration.reconcile import DesiredService, Drain, Kill, Limits,
 from trilith.orchestration.spec import DeployedApplication, ServeOptions
 from trilith.orchestration.state import ReplicaEvent, ReplicaState
 
+_REMIND_S = 10.0
 _GATEWAY = "gateway"  # its key in the back-off book
 
 
@@ -49,7 +50,10 @@ class Agent:
         self._revision = 0  # that is deployed
         self._newest_revision = 0
         self._gateway: ChildProcess | None = None
+        self._gateway_since = 0.0
         self._gateway_loaded = -1  # the revision whose models the gateway has loaded
+        self._published = 0  # the revision that calls go to
+        self._serving: tuple[control.Described | None, list[DesiredService]] = (None, [])
         self._announced = -1
         self._stopping = False
         self._exit_code = 0
@@ -68,6 +72,7 @@ class Agent:
         with self._launcher:
             for signal_number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(signal_number, self._signalled)
+            loop.call_later(_REMIND_S, self._remind)
             await self._start_gateway()
             if not self._launcher.serves_repository:
                 await self._start_revision()
@@ -89,7 +94,11 @@ class Agent:
         self._gateway_loaded = -1
         gateway = await self._launcher.start_gateway()
         self._gateway = gateway
+        self._gateway_since = time.monotonic()
         self._deploy()
+        for replica in self._book.all():  # it does not know what an earlier gateway was told
+            if replica.state is ReplicaState.DRAINING:
+                gateway.channel.send(control.RemoveReplica(replica_id=replica.replica_id))
         self._spawn(self._follow_gateway(gateway))
 
     async def _start_worker(self, service: str, revision: int) -> None:
@@ -130,7 +139,8 @@ class Agent:
         if self._stopping:
             return
         now = time.monotonic()
-        self._backoff.exited(_GATEWAY, ready_for_s=None if self._gateway_loaded < 0 else 60.0, now=now)
+        served_for_s = None if self._gateway_loaded < 0 else now - self._gateway_since
+        self._backoff.exited(_GATEWAY, ready_for_s=served_for_s, now=now)
         if self._backoff.given_up(_GATEWAY):
             self._tell("the gateway ended again and again; giving up")
             self._give_up()
@@ -162,18 +172,38 @@ class Agent:
         ready_for_s = None if replica.ready_at is None else now - replica.ready_at
         self._book.event(replica, ReplicaEvent.EXITED, now)
         self._changed.set()
-        if self._stopping or expected:
+        if self._stopping:
             return
         if not replica.service:
-            self._seed_failed(replica)
+            if not expected or replica.failure:
+                self._seed_failed(replica)
+            return
+        if expected:
+            self._check_given_up(replica)  # it may have been killed because it took too long to start
             return
         self._backoff.exited(replica.service, ready_for_s=ready_for_s, now=now)
         self._book.count_restart(replica.service)
         self._tell(f"a replica of {replica.service} (pid {replica.process.pid}) ended: {_cause(code)}")
-        if self._backoff.given_up(replica.service):
-            self._tell(f"{replica.service} failed {self._backoff.failures(replica.service)} times in a row; giving up")
-            if not self._book.running(replica.service, replica.revision):
-                self._give_up()
+        self._check_given_up(replica)
+
+    def _switched(self) -> None:
+        """From now on calls go to the revision, and a later one that fails comes back to it."""
+        self._published = self._revision
+        self._serving = (self._described, self._desired)
+
+    def _check_given_up(self, replica: Replica) -> None:
+        service = replica.service
+        if not self._backoff.given_up(service):
+            return
+        self._tell(f"{service} failed {self._backoff.failures(service)} times in a row; giving up")
+        if self._published != self._revision:
+            self._tell("the change cannot be started; the revision before it keeps serving")
+            self._described, self._desired = self._serving
+            self._revision = self._announced = self._published
+            self._backoff.forget(service)
+            self._deploy()
+        elif not self._book.running(service, replica.revision):
+            self._give_up()
 
     def _seed_failed(self, replica: Replica) -> None:
         """The first worker of a revision died before it could say what the application is."""
@@ -188,6 +218,8 @@ class Agent:
         application = msgspec.json.decode(described.description, type=DeployedApplication)
         self._described = described
         self._revision = replica.revision
+        if self._published == 0:
+            self._switched()
         root = application.services[0].name
         self._cpu = {service.name: service.cpu for service in application.services}
         if self._cpu[root] is None:
@@ -215,6 +247,7 @@ class Agent:
                     description=self._described.description,
                     revision=self._revision,
                     model_roots=self._described.model_roots,
+                    publish=self._published in (0, self._revision),
                 )
             )
 
@@ -222,8 +255,17 @@ class Agent:
 
     async def _converge(self) -> None:
         plan = reconcile(
-            self._desired, self._book.observed(), backoff=self._backoff, limits=self._limits, now=time.monotonic()
+            self._desired,
+            self._book.observed(),
+            switched=self._published == self._revision,
+            backoff=self._backoff,
+            limits=self._limits,
+            now=time.monotonic(),
         )
+        if plan.complete and self._gateway_loaded >= self._revision > self._published and self._gateway is not None:
+            self._gateway.channel.send(control.Publish(revision=self._revision))
+            self._switched()
+            self._changed.set()  # what the old revision had is drained in the next round
         for action in plan.actions:
             if isinstance(action, Start):
                 await self._start_worker(action.service, action.revision)
@@ -259,14 +301,31 @@ class Agent:
     def _kill(self, action: Kill) -> None:
         replica = self._book.get(action.replica_id)
         if replica is not None:
-            self._tell(f"killing a replica of {replica.service} (pid {replica.process.pid}): {action.reason}")
-            starting = replica.state is ReplicaState.STARTING
-            if starting:
+            name = replica.service or self._options.target
+            self._tell(f"killing a replica of {name} (pid {replica.process.pid}): {action.reason}")
+            if replica.state is ReplicaState.STARTING:
+                replica.failure = action.reason
                 self._backoff.exited(replica.service, ready_for_s=None, now=time.monotonic())
             else:
                 self._book.count_restart(replica.service)
             self._book.event(replica, ReplicaEvent.KILL, time.monotonic())
             replica.process.kill()
+
+    def _remind(self) -> None:
+        """Says every few seconds what a start still waits for: silence looks like a hang."""
+        if self._stopping or self._announced == self._revision != 0:
+            return
+        if not self._desired and not self._launcher.serves_repository:
+            waits = f"{self._options.target} is being imported"
+        elif self._gateway_loaded < self._revision:
+            waits = "models are being loaded"
+        else:
+            waits = ", ".join(
+                f"{entry.service}: {self._book.running(entry.service, entry.revision)} of {entry.replicas} replicas run"
+                for entry in self._desired
+            )
+        self._tell(f"still starting: {waits}")
+        asyncio.get_running_loop().call_later(_REMIND_S, self._remind)
 
     def _announce(self) -> None:
         """Says once a revision that everything is up."""

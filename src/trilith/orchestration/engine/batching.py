@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from trilith.errors import Bug, TrilithError, error_from_code
+from trilith.errors import Bug, QueueFull, TrilithError, error_from_code
 from trilith.net.transport import Reply
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.deployments import Deployment, MethodRoute, ReplicaLink
@@ -19,6 +19,8 @@ from trilith.wire.batches import FLAG_BATCH, BatchItem, decode_batch_result, enc
 
 if TYPE_CHECKING:
     from trilith.orchestration.engine.router import Router
+
+_UNBOUNDED_ROWS = 1 << 40
 
 
 class WaitingCall(Waiting):
@@ -35,10 +37,9 @@ class BatchQueue:
     """The queue of one batched method."""
 
     def __init__(self, route: MethodRoute, deployment: Deployment, router: Router) -> None:
+        # The bound is checked in `add`: a call that was accepted once is not refused when it must be queued again.
         config = BatchingConfig(
-            max_rows=route.batch_rows,
-            max_wait_s=route.batch_wait_s,
-            max_queue_rows=max(route.queue_limit, route.batch_rows),
+            max_rows=route.batch_rows, max_wait_s=route.batch_wait_s, max_queue_rows=_UNBOUNDED_ROWS
         )
         self._route = route
         self._deployment = deployment
@@ -50,21 +51,25 @@ class BatchQueue:
         """Calls that no replica has yet."""
         return len(self._batcher)
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing waits."""
-        return len(self._batcher) == 0
-
-    def add(self, call: PendingCall, now: float) -> None:
+    def add(self, call: PendingCall, now: float, *, bounded: bool) -> None:
         """Queues a call, and sends a batch when a replica is free for one.
 
         Raises:
-            QueueFull: as many calls wait as may.
+            QueueFull: as many calls wait as may, and the call is `bounded`.
         """
+        if bounded and len(self._batcher) >= self._route.queue_limit:
+            raise QueueFull(
+                f"{len(self._batcher)} calls of {self._route.service}.{self._route.method} wait already, which is its"
+                f" limit; try again later ({len(self._deployment.replicas)} replicas are running)"
+            )
         waiting = WaitingCall(call)
         self._batcher.add(waiting, now)
         call.ticket = waiting
         self.pump(now)
+
+    def clear(self) -> list[PendingCall]:
+        """Takes out every call that waits, oldest first."""
+        return [waiting.call for waiting in self._batcher.clear()]
 
     def withdraw(self, call: PendingCall) -> None:
         """Takes a call back from the queue; one that runs already stays in its batch, and its result is dropped."""

@@ -37,6 +37,7 @@ class PendingCall:
         route: the method.
         meta: `CallMeta` as msgpack, passed on untouched.
         buffers: the body or the packed arguments.
+        received_at, submitted_at, sent_at, started_at, finished_at: instants of its way.
         deadline: instant in seconds on the machine's monotonic clock.
         sink: where the answer goes.
         trace: whether the caller asked for its timeline.
@@ -69,6 +70,7 @@ class PendingCall:
         buffers: Sequence[Buffer],
         *,
         received_at: float,
+        submitted_at: float,
         deadline: float,
         sink: Sink,
         trace: bool,
@@ -85,7 +87,7 @@ class PendingCall:
         self.call_id = 0
         self.ticket: object | None = None  # of the batcher, while the call waits there
         self.received_at = received_at
-        self.submitted_at = time.monotonic()
+        self.submitted_at = submitted_at
         self.sent_at = 0.0
         self.started_at = 0.0
         self.finished_at = 0.0

@@ -20,11 +20,21 @@ class Message(msgspec.Struct, frozen=True, tag_field="kind", kw_only=True):
 
 
 class Deploy(Message, frozen=True, tag="deploy"):
-    """Agent to gateway: serve this application (its description as JSON) from this revision's replicas."""
+    """Agent to gateway: get ready to serve this application (its description as JSON): load its models.
+
+    `publish`: serve it at once, as the first revision is, whose calls wait for its replicas.
+    """
 
     description: msgspec.Raw
     revision: int
     model_roots: list[str]
+    publish: bool
+
+
+class Publish(Message, frozen=True, tag="publish"):
+    """Agent to gateway: the revision's replicas are up; from now on its methods are served, and by them alone."""
+
+    revision: int
 
 
 class RemoveReplica(Message, frozen=True, tag="remove_replica"):
@@ -103,6 +113,7 @@ class Stop(Message, frozen=True, tag="stop"):
 
 AnyMessage = (
     Deploy
+    | Publish
     | RemoveReplica
     | ReplicaIdle
     | ReplicaUnwell

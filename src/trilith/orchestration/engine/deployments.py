@@ -72,15 +72,30 @@ class MethodRoute:
 
 @dataclass(slots=True, kw_only=True)
 class Deployment:
-    """A service and its replicas."""
+    """A service and its replicas.
+
+    Attributes:
+        service: its name.
+        declared: whether the published revision has it.
+        replicas: those that get calls.
+        standby: those of another revision than the published one: not yet, or no longer, for calls.
+        leaving: removed, with calls left to finish.
+        waiting: calls that no replica has yet; those of batched methods wait in their `BatchQueue`.
+    """
 
     service: str
-    queue_limit: int = 1000
+    declared: bool = True
     replicas: list[ReplicaLink] = field(default_factory=list)
-    leaving: list[ReplicaLink] = field(default_factory=list)  # removed, with calls left to finish
+    standby: list[ReplicaLink] = field(default_factory=list)
+    leaving: list[ReplicaLink] = field(default_factory=list)
     waiting: deque[PendingCall] = field(default_factory=deque)
+
+    @property
+    def everyone(self) -> list[ReplicaLink]:
+        """Every connected replica."""
+        return [*self.replicas, *self.standby, *self.leaving]
 
     @property
     def in_flight(self) -> int:
         """Calls at all its replicas."""
-        return sum(link.in_flight for link in (*self.replicas, *self.leaving))
+        return sum(link.in_flight for link in self.everyone)

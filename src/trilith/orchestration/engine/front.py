@@ -13,21 +13,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any
 
-from trilith.errors import CallerError, Draining, InvalidInput, MethodNotAllowed, NotFound, TrilithError
+from trilith.errors import CallerError, Draining, MethodNotAllowed, NotFound, TrilithError
 from trilith.net.http1 import HttpRequest
+from trilith.orchestration.engine.call_headers import CallHeaders, read_headers
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.deployments import MethodRoute
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import AwaitedHttpSink, HttpSink, respond_error
 from trilith.orchestration.engine.timelines import PATH as TIMELINES
 from trilith.orchestration.engine.timelines import TimelineShelf
-from trilith.wire.calls import CallMeta, pack_meta
+from trilith.wire.calls import pack_call
 
-_TIMEOUT_HEADER: Final = b"trilith-timeout-ms"
-_TRACE_HEADER: Final = b"trilith-timeline"
-_NOT_FORWARDED: Final = frozenset({b"content-length", b"transfer-encoding", b"connection", b"host", b"expect", b"te"})
 Plain = Callable[[HttpRequest], Coroutine[Any, Any, None] | None]
 
 
@@ -90,78 +88,59 @@ class HttpFront:
             self._refuse(request, Draining("the server is stopping; send the request to another one"))
             return None
         try:
-            timeout_s = _timeout_s(request, route.timeout_s)
+            headers = read_headers(tuple(request.headers))
         except CallerError as error:
             self._refuse(request, error)
             return None
         if not request.complete:
-            return self._read_and_submit(request, route, timeout_s)
-        call = _pending(request, route, timeout_s, request.body_nowait(), HttpSink(request, self._timelines))
+            return self._read_and_submit(request, route, headers)
+        call = _pending(request, route, headers, request.body_nowait(), HttpSink(request, self._timelines))
         request.on_disconnect = lambda: self._router.cancel(call)
-        self._submit(call)
-        return None
-
-    async def _read_and_submit(self, request: HttpRequest, route: MethodRoute, timeout_s: float) -> None:
-        """The way of large bodies: read as they come, in a task that ends when the answer is written."""
-        sink = AwaitedHttpSink(request, self._timelines)
-        call = _pending(request, route, timeout_s, await request.body(), sink)
-        self._submit(call)
-        try:
-            await sink.answered.wait()
-        finally:
-            self._router.cancel(call)  # does nothing when it is settled
-
-    def _submit(self, call: PendingCall) -> None:
         try:
             self._router.submit(call)
         except TrilithError as error:
             self._router.fail(call, error)
+        return None
+
+    async def _read_and_submit(self, request: HttpRequest, route: MethodRoute, headers: CallHeaders) -> None:
+        """The way of large bodies: read as they come, in a task that ends when the answer is written."""
+        sink = AwaitedHttpSink(request, self._timelines)
+        call = _pending(request, route, headers, await request.body(), sink)
+        try:
+            self._router.submit(call)
+        except TrilithError as error:
+            self._router.fail(call, error)
+        try:
+            await sink.answered.wait()
+        finally:
+            self._router.cancel(call)  # does nothing when it is settled
 
     def _refuse(self, request: HttpRequest, error: TrilithError) -> None:
         self.refused += 1
         respond_error(request, error)
 
 
-def _pending(request: HttpRequest, route: MethodRoute, timeout_s: float, body: bytes, sink: HttpSink) -> PendingCall:
-    content_type = request.header(b"content-type")
-    trace = request.header(_TRACE_HEADER) == b"1"
-    meta = CallMeta(
-        service=route.service,
-        method=route.method,
-        content_type=content_type.decode("latin-1") if content_type is not None else "",
-        request_id=request.request_id,
-        headers=_forwarded(request),
-        trace=trace,
-        query=request.query,
-    )
+def _pending(
+    request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes, sink: HttpSink
+) -> PendingCall:
+    now = time.monotonic()
+    timeout_s, wanted_s = route.timeout_s, headers.timeout_s
     return PendingCall(
         route,
-        pack_meta(meta),
+        pack_call(
+            route.service,
+            route.method,
+            headers.content_type,
+            request.request_id,
+            headers.forwarded,
+            trace=headers.trace,
+            query=request.query,
+        ),
         (body,),
         received_at=request.received_at,
-        deadline=time.monotonic() + timeout_s,
+        submitted_at=now,
+        # The caller may shorten the method's time limit, never lengthen it.
+        deadline=now + (wanted_s if wanted_s < timeout_s else timeout_s),
         sink=sink,
-        trace=trace,
+        trace=headers.trace,
     )
-
-
-def _timeout_s(request: HttpRequest, default_s: float) -> float:
-    """The caller may shorten the method's time limit, never lengthen it."""
-    raw = request.header(_TIMEOUT_HEADER)
-    if raw is None:
-        return default_s
-    try:
-        wanted_s = float(raw) / 1e3
-    except ValueError:
-        wanted_s = -1.0
-    if not wanted_s > 0:
-        raise InvalidInput(
-            f"trilith-timeout-ms must be a number of milliseconds above 0, got {raw.decode('latin-1')!r}"
-        )
-    return min(wanted_s, default_s)
-
-
-def _forwarded(request: HttpRequest) -> dict[str, str]:
-    return {
-        name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers if name not in _NOT_FORWARDED
-    }

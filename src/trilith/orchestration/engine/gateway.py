@@ -16,8 +16,8 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Coroutine
+from typing import Any, Final
 
 import msgspec
 import uvloop
@@ -27,25 +27,28 @@ from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import HttpLimits, HttpRequest, HttpServer, tls_context
 from trilith.net.transport import IncomingCall, Listener, LostCall, Peer
 from trilith.orchestration.engine import control
+from trilith.orchestration.engine.application import Application, read_application
 from trilith.orchestration.engine.calls import PendingCall
-from trilith.orchestration.engine.deployments import MethodRoute, ReplicaLink
+from trilith.orchestration.engine.deployments import ReplicaLink
 from trilith.orchestration.engine.downloads import ShownDownloads
 from trilith.orchestration.engine.front import HttpFront
 from trilith.orchestration.engine.hello import Hello
 from trilith.orchestration.engine.launch import GatewayArguments
 from trilith.orchestration.engine.model_calls import ModelDesk
+from trilith.orchestration.engine.node_models import NodeModels
 from trilith.orchestration.engine.process import die_with_parent
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
 from trilith.orchestration.engine.sinks import PeerSink, respond_error
 from trilith.orchestration.engine.status import status_document
-from trilith.runtime import Runtime, RuntimeConfig, find_model
+from trilith.runtime import Runtime, RuntimeConfig
 from trilith.runtime.protocol import OipGrpc, OipHttp, model_source
-from trilith.service import AppDescription, docs_html, openapi_document
+from trilith.service import docs_html, openapi_document
 from trilith.telemetry import Metrics, RequestMetrics
 from trilith.telemetry.exposition import CONTENT_TYPE, render
 from trilith.wire.calls import CallMeta, unpack_call
 
+_log: Final = logging.getLogger("trilith.gateway")
 _PEER_GRANT = 4096  # calls that one replica may have at the gateway; their own queues bound them earlier
 
 
@@ -65,10 +68,11 @@ class Gateway:
             on_unwell=lambda replica_id, why: channel.send(control.ReplicaUnwell(replica_id=replica_id, reason=why)),
             unresponsive_s=arguments.unresponsive_s,
         )
-        self._routes: dict[tuple[str, str], MethodRoute] = {}
+        self._node_models = NodeModels(self._runtime)
         self._rows: list[control.ReplicaRow] = []
-        self._description: AppDescription | None = None
-        self._deploying: asyncio.Task[None] | None = None
+        self._application: Application | None = None  # that is served
+        self._prepared: Application | None = None  # whose models are loaded, or being loaded
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Serves; returns when it is drained."""
@@ -98,8 +102,8 @@ class Gateway:
         await http.start(sockets=[socket.socket(fileno=arguments.http_fd)])
         await grpc.start(sockets=[socket.socket(fileno=arguments.grpc_fd)])
         self._channel.send(control.Listening())
-        obeying = asyncio.get_running_loop().create_task(self._obey())
         loading = asyncio.get_running_loop().create_task(self._runtime.__aenter__())
+        obeying = asyncio.get_running_loop().create_task(self._obey(loading))
         await asyncio.wait({obeying, loading}, return_when=asyncio.FIRST_COMPLETED)
         if not obeying.done():
             await loading
@@ -116,21 +120,22 @@ class Gateway:
 
     async def _end_runtime(self, loading: asyncio.Task[Runtime]) -> None:
         """Unloads the models; a model that is being loaded cannot be interrupted, and is not waited for."""
-        busy = not loading.done() or (self._deploying is not None and not self._deploying.done())
-        if busy:
+        if not loading.done() or self._tasks:
             await self._channel.flush()
             os._exit(0)
         await self._runtime.__aexit__(None, None, None)
 
     # The agent's orders
 
-    async def _obey(self) -> float:
+    async def _obey(self, loading: asyncio.Task[Runtime]) -> float:
         """Follows the agent until it says stop (or is gone); seconds that requests in flight get."""
         async for message in self._channel.messages():
             if isinstance(message, control.Deploy):
-                if self._deploying is not None:
-                    self._deploying.cancel()
-                self._deploying = asyncio.get_running_loop().create_task(self._deploy(message))
+                self._spawn(self._prepare(message, loading))
+            elif isinstance(message, control.Publish):
+                if self._prepared is not None and self._prepared.revision == message.revision:
+                    self._publish(self._prepared)
+                    self._spawn(self._node_models.keep_only(self._prepared.models))
             elif isinstance(message, control.RemoveReplica):
                 self._router.remove(message.replica_id)
             elif isinstance(message, control.Replicas):
@@ -139,23 +144,34 @@ class Gateway:
                 return message.deadline_s
         return 0.0
 
-    async def _deploy(self, order: control.Deploy) -> None:
-        description = msgspec.json.decode(order.description, type=AppDescription)
-        self._description = description
-        routes = _routes(description)
-        self._routes = {(route.service, route.method): route for _, route in routes}
-        self._router.deploy([service.name for service in description.services], self._routes.values())
-        self._front.serve_methods({path: route for paths, route in routes for path in paths})
-        self._models.close()
-        failures = []
-        for reference in _node_models(description):
-            try:
-                folder = find_model(reference, [Path(root) for root in order.model_roots])
-                await self._runtime.load(reference, folder)
-            except TrilithError as error:
-                failures.append(error.message)
+    async def _prepare(self, order: control.Deploy, loading: asyncio.Task[Runtime]) -> None:
+        """Loads the models of a revision; the one that is served goes on meanwhile."""
+        application = read_application(order.description, order.revision)
+        self._prepared = application
+        if order.publish:
+            self._publish(application)
+        await asyncio.shield(loading)
+        failures = await self._node_models.load(application.models, order.model_roots)
         self._models.open()
         self._channel.send(control.GatewayReady(revision=order.revision, failures=failures))
+
+    def _publish(self, application: Application) -> None:
+        """Calls go to this revision from now on."""
+        self._application = application
+        services = [service.name for service in application.description.services]
+        self._router.publish(application.revision, services, application.methods.values())
+        self._front.serve_methods(application.paths)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("the gateway failed", exc_info=task.exception())
+            self._channel.send(control.Failed(reason=f"the gateway failed: {task.exception()!r}"))
 
     # Replicas
 
@@ -195,7 +211,8 @@ class Gateway:
             incoming.fail(error.code, error.message)
 
     def _relay(self, incoming: IncomingCall, meta: CallMeta) -> None:
-        route = self._routes.get((meta.service, meta.method))
+        methods = self._application.methods if self._application is not None else {}
+        route = methods.get((meta.service, meta.method))
         if route is None:
             incoming.fail("not_found", f"the service {meta.service} has no method {meta.method}")
             return
@@ -207,6 +224,7 @@ class Gateway:
             incoming.meta,
             incoming.buffers,
             received_at=incoming.received_at,
+            submitted_at=now,
             deadline=limit if incoming.deadline is None else min(limit, incoming.deadline),
             sink=PeerSink(incoming),
             trace=meta.trace,
@@ -221,7 +239,7 @@ class Gateway:
 
     def _readyz(self, request: HttpRequest) -> None:
         problems = [f"no replica of {name} is ready" for name in self._router.not_ready()]
-        if self._description is None and not self._arguments.repositories:
+        if self._application is None and not self._arguments.repositories:
             problems.append("the application is not loaded yet")
         if not self._runtime.ready:
             problems.append("a model is not loaded; see /v2/repository/index")
@@ -234,16 +252,18 @@ class Gateway:
         request.respond(200, render(self._metrics), content_type=CONTENT_TYPE)
 
     def _openapi(self, request: HttpRequest) -> None:
-        if self._description is None:
+        if self._application is None:
             respond_error(request, NotFound("there is no service here yet; models are at /v2"))
         else:
-            request.respond(200, msgspec.json.encode(openapi_document(self._description)))
+            request.respond(200, msgspec.json.encode(openapi_document(self._application.description)))
 
     def _docs(self, request: HttpRequest) -> None:
-        if self._description is None:
+        if self._application is None:
             respond_error(request, NotFound("there is no service here yet; models are at /v2"))
         else:
-            request.respond(200, docs_html(self._description.name), content_type=b"text/html; charset=utf-8")
+            request.respond(
+                200, docs_html(self._application.description.name), content_type=b"text/html; charset=utf-8"
+            )
 
     def _admin(self, request: HttpRequest) -> None:
         """The metrics port: for operators, not for clients of the services."""
@@ -256,31 +276,6 @@ class Gateway:
             self._front(request)
         else:
             respond_error(request, NotFound(f"there is nothing at {request.path}; there are /metrics and /status"))
-
-
-def _routes(description: AppDescription) -> list[tuple[list[str], MethodRoute]]:
-    """Every method with its HTTP paths; only the root service's methods have any."""
-    routes = []
-    for position, service in enumerate(description.services):
-        for method in service.methods:
-            batch = method.batch
-            route = MethodRoute(
-                service=service.name,
-                method=method.name,
-                timeout_s=method.timeout_s,
-                idempotent=method.idempotent,
-                batch_rows=batch.max_size if batch is not None else 0,
-                batch_wait_s=batch.max_wait_ms / 1e3 if batch is not None else 0.0,
-                queue_limit=service.max_waiting,
-            )
-            routes.append((list(method.routes) if position == 0 else [], route))
-    return routes
-
-
-def _node_models(description: AppDescription) -> Iterable[str]:
-    return dict.fromkeys(
-        model.reference for service in description.services for model in service.models if model.placement == "node"
-    )
 
 
 def _failures(runtime: Runtime) -> list[str]:

@@ -11,7 +11,7 @@ import time
 from trilith.core.context import Context
 from trilith.core.request import InferResponse
 from trilith.core.timeline import ANSWERED, RECEIVED, Timeline
-from trilith.errors import NotFound, TrilithError
+from trilith.errors import Cancelled, NotFound, TrilithError
 from trilith.net.transport import IncomingCall
 from trilith.orchestration.engine.model_wire import INFER, SIGNATURE, pack_signature
 from trilith.runtime import Runtime
@@ -41,7 +41,7 @@ class ModelDesk:
     def take(self, incoming: IncomingCall, meta: CallMeta) -> None:
         """Answers a call, now or later."""
         if incoming.cancelled:
-            incoming.fail("cancelled", "the caller took the request back")
+            incoming.fail(Cancelled.code, "the caller took the request back")
         elif self._waiting is not None:
             self._waiting.append((incoming, meta))
         else:
@@ -79,4 +79,9 @@ class ModelDesk:
             incoming.result(result, pack_response(outcome))
 
         ticket = self._runtime.submit(request, context, done)
-        incoming.on_cancel = ticket.cancel
+
+        def cancelled() -> None:
+            ticket.cancel()  # from here on `done` is not called: the answer that is still due is given here
+            incoming.fail(Cancelled.code, "the caller took the request back")
+
+        incoming.on_cancel = cancelled

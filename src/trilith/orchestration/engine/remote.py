@@ -8,10 +8,11 @@ Rule 3: when the gateway is being replaced, calls that were lost get an error; n
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from trilith.core.context import Context
-from trilith.errors import NoReadyReplica
+from trilith.errors import DeadlineExceeded, NoReadyReplica
 from trilith.net.transport import Buffer, Peer, Reply
 from trilith.service import (
     InProcessResolver,
@@ -56,7 +57,7 @@ class GatewayLink:
             NoReadyReplica: the gateway is gone and no other came.
             TrilithError: what the other side answered.
         """
-        peer = await self._peer_with_room()
+        peer = await self._peer_in_time(context.deadline)
         answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
         def on_reply(reply: Reply) -> None:
@@ -72,6 +73,17 @@ class GatewayLink:
         if not reply.ok:
             raise reply.error()
         return unpack_result(reply.meta), reply.buffers
+
+    async def _peer_in_time(self, deadline: float | None) -> Peer:
+        peer = self._peer
+        if peer is not None and peer.credits > 0:
+            return peer
+        left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            async with asyncio.timeout(left_s):
+                return await self._peer_with_room()
+        except TimeoutError:
+            raise DeadlineExceeded("the call's time ran out while it waited for room at the gateway") from None
 
     async def _peer_with_room(self) -> Peer:
         while True:

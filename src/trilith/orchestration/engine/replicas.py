@@ -79,7 +79,7 @@ class ReplicaBook:
         return list(self._replicas.values())
 
     def observed(self) -> list[ObservedReplica]:
-        """What `reconcile` looks at. Seeds are left out: they belong to no service yet."""
+        """What `reconcile` looks at."""
         return [
             ObservedReplica(
                 replica_id=replica.replica_id,
@@ -89,7 +89,6 @@ class ReplicaBook:
                 since=replica.since,
             )
             for replica in self._replicas.values()
-            if replica.service
         ]
 
     def running(self, service: str, revision: int) -> int:

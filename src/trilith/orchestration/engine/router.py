@@ -9,16 +9,17 @@ Rule 4: a cancelled or expired call that a replica holds keeps its slot until th
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from trilith.errors import (
-    Bug,
     Cancelled,
     DeadlineExceeded,
     NoReadyReplica,
+    NotFound,
     QueueFull,
     ReplicaLost,
     TrilithError,
@@ -33,6 +34,7 @@ from trilith.orchestration.health import HealthWatch
 from trilith.orchestration.retry import RetryPolicy
 from trilith.orchestration.routing import power_of_two
 
+_log: Final = logging.getLogger("trilith.gateway")
 _TICK_S = 0.02
 _LOOK_S = 0.5
 
@@ -63,6 +65,7 @@ class Router:
         self._on_unwell = on_unwell
         self._health: HealthWatch[int] = HealthWatch(unresponsive_s)
         self._next_look = 0.0
+        self._revision = 0  # that calls go to
         self._retry = retry if retry is not None else RetryPolicy()
         self._deployments: dict[str, Deployment] = {}
         self._batches: dict[tuple[str, str], BatchQueue] = {}
@@ -82,17 +85,52 @@ class Router:
         if self._timer is not None:
             self._timer.cancel()
 
-    def deploy(self, services: Iterable[str], routes: Iterable[MethodRoute]) -> None:
-        """Makes services known. Those that stay keep their replicas and waiting calls."""
-        known = set()
+    def publish(self, revision: int, services: Iterable[str], routes: Iterable[MethodRoute]) -> None:
+        """From now on calls go to the replicas of `revision`, by its methods.
+
+        Calls that wait stay, in order; one whose method is gone gets an error. Replicas of other revisions finish what
+        they have and get nothing new; the agent drains them.
+        """
+        self._revision = revision
+        waiting = self._take_waiting()
+        methods = {(route.service, route.method): route for route in routes}
         for service in services:
-            known.add(service)
             self._deployments.setdefault(service, Deployment(service=service))
-        self._batches = {key: queue for key, queue in self._batches.items() if not queue.idle}
-        for route in routes:
-            key = (route.service, route.method)
-            if route.batch_rows and key not in self._batches:
-                self._batches[key] = BatchQueue(route, self._deployments[route.service], self)
+        declared = {service for service, _ in methods}
+        for deployment in self._deployments.values():
+            everyone = [*deployment.replicas, *deployment.standby]
+            deployment.declared = deployment.service in declared
+            deployment.replicas = [link for link in everyone if link.revision == revision]
+            deployment.standby = [link for link in everyone if link.revision != revision]
+        self._batches = {
+            key: BatchQueue(route, self._deployments[route.service], self)
+            for key, route in methods.items()
+            if route.batch_rows
+        }
+        for call in waiting:
+            route = methods.get((call.route.service, call.route.method))
+            if route is None:
+                self._fail(call, NotFound(f"{call.route.service}.{call.route.method} is no longer served"))
+            else:
+                call.route = route
+                self._place_again(call, first=False)
+        self._drop_deserted()
+
+    def _take_waiting(self) -> list[PendingCall]:
+        """Empties every queue."""
+        taken: list[PendingCall] = []
+        for deployment in self._deployments.values():
+            taken += deployment.waiting
+            deployment.waiting.clear()
+        for queue in self._batches.values():
+            taken += queue.clear()
+        return [call for call in taken if not call.settled]
+
+    def _drop_deserted(self) -> None:
+        """Forgets services that are not served any more, once their last replica is gone."""
+        for service, deployment in list(self._deployments.items()):
+            if not deployment.declared and not deployment.everyone:
+                del self._deployments[service]
 
     @property
     def deployments(self) -> list[Deployment]:
@@ -106,36 +144,35 @@ class Router:
 
     def not_ready(self) -> list[str]:
         """Services without a replica that serves."""
-        return [deployment.service for deployment in self._deployments.values() if not deployment.replicas]
+        return [entry.service for entry in self._deployments.values() if entry.declared and not entry.replicas]
 
     def ready(self) -> bool:
         """Whether each service has a replica that serves."""
         return not self.not_ready()
 
-    @property
-    def unsettled(self) -> int:
-        """Calls that wait or are with a replica."""
-        return sum(self.waiting(name) + deployment.in_flight for name, deployment in self._deployments.items())
-
     # Replicas
 
     def add(self, link: ReplicaLink) -> None:
-        """A replica is ready: from now on it gets calls."""
-        deployment = self._deployments.setdefault(link.service, Deployment(service=link.service))
-        deployment.replicas.append(link)
+        """A replica is ready: it gets calls once its revision is the published one."""
+        deployment = self._deployments.setdefault(link.service, Deployment(service=link.service, declared=False))
         link.peer.on_credits = lambda: self._room(deployment, link)
-        self._room(deployment, link)
+        if link.revision == self._revision:
+            deployment.replicas.append(link)
+            self._room(deployment, link)
+        else:
+            deployment.standby.append(link)
 
     def remove(self, replica_id: int) -> None:
         """Gives the replica nothing new; `on_idle` tells when it has finished what it has."""
         for deployment in self._deployments.values():
-            for link in deployment.replicas:
-                if link.replica_id == replica_id:
-                    link.removed = True
-                    deployment.replicas.remove(link)
-                    deployment.leaving.append(link)
-                    self._tell_if_idle(deployment, link)
-                    return
+            for group in (deployment.replicas, deployment.standby):
+                for link in group:
+                    if link.replica_id == replica_id:
+                        link.removed = True
+                        group.remove(link)
+                        deployment.leaving.append(link)
+                        self._tell_if_idle(deployment, link)
+                        return
         self._on_idle(replica_id)
 
     def lost(self, link: ReplicaLink, calls: list[LostCall]) -> None:
@@ -143,7 +180,7 @@ class Router:
         deployment = self._deployments[link.service]
         link.removed = True
         self._health.forget(link.replica_id)
-        for group in (deployment.replicas, deployment.leaving):
+        for group in (deployment.replicas, deployment.standby, deployment.leaving):
             if link in group:
                 group.remove(link)
         begun = {call.call_id: call.accepted for call in calls}
@@ -161,8 +198,9 @@ class Router:
                     again.append(call)
                 else:
                     self._fail(call, _lost(call))
-        for call in again:
-            self._place(call, first=True)
+        for call in reversed(again):
+            self._place_again(call, first=True)
+        self._drop_deserted()
 
     # Calls
 
@@ -173,7 +211,7 @@ class Router:
             QueueFull: as many calls wait as may.
             NoReadyReplica: the service is not known.
         """
-        self._place(call, first=False)
+        self._place(call, first=False, bounded=True)
         if not call.settled:
             self._deadlines.add(call, call.deadline)
 
@@ -181,39 +219,44 @@ class Router:
         """The caller is gone: nothing is answered any more, the replica is told to stop working on it."""
         if not call.settled:
             self._withdraw(call)
-            self._settle(call, Cancelled("the caller went away"))
+            self._fail(call, Cancelled("the caller went away"))  # another replica that called is owed an answer still
 
-    def send(self, link: ReplicaLink, call: PendingCall) -> None:
+    def send(self, link: ReplicaLink, call: PendingCall, now: float) -> None:
         """Hands one call to one replica that has room."""
         call.attempt += 1
         call.link = link
-        call.sent_at = time.monotonic()
+        call.sent_at = now
+        call.call_id = call_id = link.peer.call(
+            call.meta, call.buffers, lambda reply: self._replied(link, call, reply), deadline=call.deadline
+        )
+        link.calls[call_id] = call
 
-        def on_reply(reply: Reply) -> None:
-            link.calls.pop(call.call_id, None)
-            self._replied(call, reply)
-            if link.removed:
-                self._tell_if_idle(self._deployments[link.service], link)
+    def _place_again(self, call: PendingCall, *, first: bool) -> None:
+        """Places a call that was accepted before: no bound refuses it now."""
+        try:
+            self._place(call, first=first, bounded=False)
+        except TrilithError as error:
+            self._fail(call, error)
 
-        call.call_id = link.peer.call(call.meta, call.buffers, on_reply, deadline=call.deadline)
-        link.calls[call.call_id] = call
-
-    def _place(self, call: PendingCall, *, first: bool) -> None:
+    def _place(self, call: PendingCall, *, first: bool, bounded: bool) -> None:
         route = call.route
         deployment = self._deployments.get(route.service)
         if deployment is None:
             raise NoReadyReplica(f"the service {route.service} is not deployed here")
         if route.batch_rows:
-            self._batches[route.service, route.method].add(call, time.monotonic())
+            queue = self._batches.get((route.service, route.method))
+            if queue is None:
+                raise NotFound(f"{route.service}.{route.method} is no longer served")
+            queue.add(call, time.monotonic(), bounded=bounded)
             return
         if first or not deployment.waiting:
             link = power_of_two(deployment.replicas, self._random.random)
             if link is not None:
-                self.send(link, call)
+                self.send(link, call, time.monotonic() if first else call.submitted_at)
                 return
         if first:
             deployment.waiting.appendleft(call)
-        elif len(deployment.waiting) >= route.queue_limit:
+        elif bounded and len(deployment.waiting) >= route.queue_limit:
             raise QueueFull(
                 f"{len(deployment.waiting)} calls of {route.service} wait already, which is its limit; try again later"
                 f" ({len(deployment.replicas)} replicas are running)"
@@ -226,20 +269,22 @@ class Router:
         while waiting and link.room > 0:
             call = waiting.popleft()
             if not call.settled:
-                self.send(link, call)
+                self.send(link, call, time.monotonic())
         for (service, _), queue in self._batches.items():
             if service == deployment.service:
                 queue.pump(time.monotonic())
 
-    def _replied(self, call: PendingCall, reply: Reply) -> None:
+    def _replied(self, link: ReplicaLink, call: PendingCall, reply: Reply) -> None:
+        link.calls.pop(call.call_id, None)
         call.link = None
-        if call.settled:
-            return
-        call.took(reply)
-        if reply.ok:
-            self.succeed(call, reply.meta, reply.buffers)
-        else:
-            self._fail(call, error_from_code(reply.error_code, reply.error_message))
+        if not call.settled:
+            call.took(reply)
+            if reply.ok:
+                self.succeed(call, reply.meta, reply.buffers)
+            else:
+                self._fail(call, error_from_code(reply.error_code, reply.error_message))
+        if link.removed:
+            self._tell_if_idle(self._deployments[link.service], link)
 
     def succeed(self, call: PendingCall, meta: bytes, buffers: Any) -> None:
         """Settles a call with its result."""
@@ -284,12 +329,16 @@ class Router:
         if link in deployment.leaving and link.in_flight == 0:
             deployment.leaving.remove(link)
             self._on_idle(link.replica_id)
+            self._drop_deserted()
 
     def _tick(self) -> None:
+        # The next tick first: whatever goes wrong in this one, deadlines are enforced.
+        self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
         now = time.monotonic()
         for call in self._deadlines.expired(now):
             if call.settled:
-                raise Bug("a settled call is still watched for its deadline; please report this")
+                _log.error("a settled call of %s was still watched for its deadline", call.route.service)
+                continue
             where = "while it waited for a replica" if call.link is None else "before the replica answered"
             self._withdraw(call)
             self._fail(
@@ -301,17 +350,16 @@ class Router:
             )
         for queue in self._batches.values():
             queue.pump(now)
-        for deployment in self._deployments.values():
+        for deployment in list(self._deployments.values()):
             for link in list(deployment.leaving):
                 self._tell_if_idle(deployment, link)
         if now >= self._next_look:
             self._next_look = now + _LOOK_S
             self._look_after_replicas(now)
-        self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
 
     def _look_after_replicas(self, now: float) -> None:
         for deployment in self._deployments.values():
-            for link in deployment.replicas:
+            for link in (*deployment.replicas, *deployment.standby):
                 # `calls` holds those that somebody waits for; the peer counts those that were taken back as well.
                 stuck = link.room <= 0 and link.in_flight > 0 and not link.calls
                 why = self._health.look(link.replica_id, heard_at=link.peer.last_heard_at, stuck=stuck, now=now)

@@ -11,15 +11,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from trilith.errors import TrilithError
 from trilith.net.grpc import GrpcServer
 from trilith.net.http1 import HttpServer
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
-from trilith.telemetry import Distribution, Metrics, Snapshot
+from trilith.telemetry import Distribution, Metrics, Number, Snapshot
 
 _PHASES = ("total", "queue", "compute")
+
+
+class _Method(NamedTuple):
+    """The series of one method that nearly every call adds to."""
+
+    ok: Number
+    total: Distribution
+    queue: Distribution
+    compute: Distribution
 
 
 class ServiceMetrics:
@@ -33,21 +43,28 @@ class ServiceMetrics:
         self._seconds = metrics.histogram(
             "trilith_service_call_seconds", "Seconds that calls spent, by phase.", ("service", "method", "phase")
         )
-        self._phases: dict[tuple[str, str], tuple[Distribution, ...]] = {}
+        self._methods: dict[tuple[str, str], _Method] = {}
 
     def observe(self, call: PendingCall, error: TrilithError | None) -> None:
         """Counts a settled call."""
         route = call.route
-        outcome = "ok" if error is None else error.code
-        self._calls.labelled(route.service, route.method, outcome).value += 1
-        key = (route.service, route.method)
-        phases = self._phases.get(key)
-        if phases is None:
-            phases = self._phases[key] = tuple(self._seconds.labelled(*key, phase) for phase in _PHASES)
-        phases[0].observe(time.monotonic() - call.received_at)
+        method = self._methods.get((route.service, route.method))
+        if method is None:
+            method = self._method(route.service, route.method)
+        if error is None:
+            method.ok.value += 1
+        else:
+            self._calls.labelled(route.service, route.method, error.code).value += 1
+        method.total.observe(time.monotonic() - call.received_at)
         if call.finished_at:
-            phases[1].observe(call.sent_at - call.submitted_at)
-            phases[2].observe(call.finished_at - call.started_at)
+            method.queue.observe(call.sent_at - call.submitted_at)
+            method.compute.observe(call.finished_at - call.started_at)
+
+    def _method(self, service: str, name: str) -> _Method:
+        total, queue, compute = (self._seconds.labelled(service, name, phase) for phase in _PHASES)
+        method = _Method(self._calls.labelled(service, name, "ok"), total, queue, compute)
+        self._methods[service, name] = method
+        return method
 
     def watch(self, router: Router, http: HttpServer, grpc: GrpcServer) -> None:
         """Adds what the router and the servers count themselves; asked at scrape."""

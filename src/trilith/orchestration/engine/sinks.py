@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import lru_cache
 
 from trilith.core.timeline import Timeline
 from trilith.errors import Bug, TrilithError
@@ -11,8 +12,10 @@ from trilith.net.http1 import HttpRequest
 from trilith.net.transport import Buffer, IncomingCall
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.timelines import TimelineShelf
-from trilith.wire.calls import pack_meta, unpack_result
+from trilith.wire.calls import ResultMeta, pack_meta, unpack_result
 from trilith.wire.http_status import error_body, http_status, retry_after
+
+_Head = tuple[int, bytes, tuple[tuple[bytes, bytes], ...]]  # status, content type, further headers
 
 
 class HttpSink:
@@ -26,17 +29,30 @@ class HttpSink:
 
     def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
         """Writes the result with its content type, and the timeline when it was asked for."""
-        result = unpack_result(meta)
-        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in result.headers or ()]
-        if call.trace:
-            nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            headers.append(self._timelines.header(self._request.request_id, call.timeline(nested)))
         body: Buffer = buffers[0] if len(buffers) == 1 else b"".join(buffers)
-        self._request.respond(result.status, body, content_type=result.content_type.encode("latin-1"), headers=headers)
+        if call.trace:
+            result = unpack_result(meta)
+            status, content_type, headers = _head(result)
+            nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
+            headers = (*headers, self._timelines.header(self._request.request_id, call.timeline(nested)))
+        else:
+            status, content_type, headers = _plain_head(meta)
+        self._request.respond(status, body, content_type=content_type, headers=headers)
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:
         """Writes the error."""
         respond_error(self._request, error)
+
+
+def _head(result: ResultMeta) -> _Head:
+    headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in result.headers or ())
+    return result.status, result.content_type.encode("latin-1"), headers
+
+
+@lru_cache(maxsize=128)
+def _plain_head(meta: bytes) -> _Head:
+    """The head that an answer without a timeline asks for. A method's answers nearly all ask for the same."""
+    return _head(unpack_result(meta))
 
 
 def respond_error(request: HttpRequest, error: TrilithError) -> None:

@@ -1,0 +1,55 @@
+"""What the gateway serves of an application: its methods by name and by path, and the models that they use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from trilith.orchestration.engine.deployments import MethodRoute
+from trilith.service import AppDescription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """One revision of an application.
+
+    Attributes:
+        revision: which.
+        description: as its first worker gave it.
+        methods: every method of every service, by service and method name.
+        paths: the methods that HTTP clients may call, by path: those of the root service.
+        models: references of the models that the node hosts.
+    """
+
+    revision: int
+    description: AppDescription
+    methods: dict[tuple[str, str], MethodRoute]
+    paths: dict[str, MethodRoute]
+    models: tuple[str, ...]
+
+
+def read_application(raw: msgspec.Raw, revision: int) -> Application:
+    """The application that a description tells of."""
+    description = msgspec.json.decode(raw, type=AppDescription)
+    methods: dict[tuple[str, str], MethodRoute] = {}
+    paths: dict[str, MethodRoute] = {}
+    models: dict[str, None] = {}
+    for service in description.services:
+        for model in service.models:
+            if model.placement == "node":
+                models[model.reference] = None
+        for method in service.methods:
+            batch = method.batch
+            route = methods[service.name, method.name] = MethodRoute(
+                service=service.name,
+                method=method.name,
+                timeout_s=method.timeout_s,
+                idempotent=method.idempotent,
+                batch_rows=batch.max_size if batch is not None else 0,
+                batch_wait_s=batch.max_wait_ms / 1e3 if batch is not None else 0.0,
+                queue_limit=service.max_waiting,
+            )
+            if service is description.services[0]:
+                paths.update(dict.fromkeys(method.routes, route))
+    return Application(revision=revision, description=description, methods=methods, paths=paths, models=tuple(models))

@@ -1,0 +1,70 @@
+"""What the front reads of a request's headers. Pure.
+
+Rule: clients send the same headers again and again, so what was read of the last few is kept, by the headers
+themselves. A server's limit of one request's headers bounds that memory.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from trilith.errors import InvalidInput
+from trilith.wire.calls import pack_headers
+
+_TIMEOUT: Final = "trilith-timeout-ms"
+_TRACE: Final = "trilith-timeline"
+_NOT_FORWARDED: Final = frozenset({b"content-length", b"transfer-encoding", b"connection", b"host", b"expect", b"te"})
+_KEPT: Final = 128
+
+
+class CallHeaders(msgspec.Struct, frozen=True, gc=False):
+    """The headers of a call.
+
+    Attributes:
+        content_type: of the body; "" when the client did not say.
+        forwarded: what the service may read, as msgpack.
+        timeout_s: the time limit that the caller asked for; infinity when it asked for none.
+        trace: whether the caller wants its timeline.
+    """
+
+    content_type: str
+    forwarded: msgspec.Raw
+    timeout_s: float
+    trace: bool
+
+
+@lru_cache(maxsize=_KEPT)
+def read_headers(headers: tuple[tuple[bytes, bytes], ...]) -> CallHeaders:
+    """The headers of one request; names in lower case.
+
+    Raises:
+        InvalidInput: the time limit is none.
+    """
+    forwarded: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        if raw_name not in _NOT_FORWARDED:
+            name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+            forwarded[name] = value
+            first.setdefault(name, value)
+    timeout = first.get(_TIMEOUT)
+    return CallHeaders(
+        content_type=first.get("content-type", ""),
+        forwarded=pack_headers(forwarded),
+        timeout_s=math.inf if timeout is None else _timeout_s(timeout),
+        trace=first.get(_TRACE) == "1",
+    )
+
+
+def _timeout_s(text: str) -> float:
+    try:
+        timeout_s = float(text) / 1e3
+    except ValueError:
+        timeout_s = -1.0
+    if not timeout_s > 0:
+        raise InvalidInput(f"trilith-timeout-ms must be a number of milliseconds above 0, got {text!r}")
+    return timeout_s
