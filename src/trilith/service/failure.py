@@ -1,17 +1,52 @@
 """What a method raised, as the caller may see it.
 
-Rule: Trilith's own errors pass with their code. Everything else is logged here with its traceback, and the client is
+Rule 1: Trilith's own errors pass with their code. Everything else is logged here with its traceback, and the client is
 told where to look: a message of a user's exception may hold what no client should read.
+Rule 2: whoever made a call is to blame for it. When a method calls another service, a model or a server, and lets out
+that its call was refused, the method is at fault, not its own caller, who gets what he gets for any failure. That there
+was no room or no time is nobody's fault and passes with its code.
 """
 
 from __future__ import annotations
 
 import logging
+from types import TracebackType
 from typing import Final
 
-from trilith.errors import ServiceError, SetupError, TrilithError
+from trilith.errors import CallerError, InvalidInput, ServiceError, SetupError, TrilithError
 
 _log: Final = logging.getLogger("trilith.service")
+_CALLS: Final = "__trilith_calls__"
+
+
+class Calling:
+    """A block that makes a call: errors of Trilith that leave it are marked as that call's.
+
+    Args:
+        callee: `Detector.detect`, `model ocr-det`.
+    """
+
+    __slots__ = ("_callee",)
+
+    def __init__(self, callee: str) -> None:
+        self._callee = callee
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, TrilithError):
+            calls = _calls(error)
+            if calls[:1] != (self._callee,):  # one error may fail several calls of a batch
+                vars(error)[_CALLS] = (self._callee, *calls)
+
+
+def _calls(error: TrilithError) -> tuple[str, ...]:
+    """The calls that an error came out of, the outermost first; none for one that the method raised itself."""
+    found: tuple[str, ...] = vars(error).get(_CALLS, ())
+    return found
 
 
 def explain(error: BaseException, where: str, request_id: str, *, debug: bool, logged: bool = False) -> TrilithError:
@@ -24,11 +59,17 @@ def explain(error: BaseException, where: str, request_id: str, *, debug: bool, l
         debug: whether the client may see the exception's type and message.
         logged: whether the log has this very exception already.
     """
-    if isinstance(error, TrilithError) and not isinstance(error, SetupError):
+    calls = _calls(error) if isinstance(error, CallerError) else ()
+    if isinstance(error, TrilithError) and not isinstance(error, SetupError) and not calls:
         return error
-    name = type(error).__name__
+    happened = _refused(error, calls) if calls else f"raised {type(error).__name__}: {error}"
     if not logged:
-        _log.error("%s raised %s: %s (request %s)", where, name, error, request_id or "-", exc_info=error)
+        _log.error("%s %s (request %s)", where, happened, request_id or "-", exc_info=error)
     if debug:
-        return ServiceError(f"{where} raised {name}: {error}")
+        return ServiceError(f"{where} {happened}")
     return ServiceError(f"{where} failed; see the server's log, request id {request_id or '-'}")
+
+
+def _refused(error: BaseException, calls: tuple[str, ...]) -> str:
+    how = "with an argument that it refuses" if isinstance(error, InvalidInput) else "in a way that it refuses"
+    return f"called {', which called '.join(calls)} {how}: {error}"

@@ -1,7 +1,8 @@
 """What `self.detector` and `self.model` are inside a service: objects that call what stands behind them.
 
-Rule: on an event loop a call returns an awaitable, whatever the method behind it is; in a thread (a synchronous method)
-it blocks and returns the result.
+Rule 1: on an event loop a call returns an awaitable, whatever the method behind it is; in a thread (a synchronous
+method) it blocks and returns the result.
+Rule 2: an error that comes out of a call is marked as that call's (`failure.py` says what for).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from trilith.errors import InvalidInput
 from trilith.service.bridge import await_or_block, background, running_loop
+from trilith.service.failure import Calling
 from trilith.service.ports import DirectCaller, ModelCaller, ServiceCaller
 
 if TYPE_CHECKING:
@@ -37,12 +39,18 @@ class ServiceProxy:
     def _bind(self, method: MethodSpec) -> Any:
         caller, home, name = self._caller, self._home, method.name
         direct = caller if isinstance(caller, DirectCaller) and not method.asynchronous else None
+        calling = Calling(method.where)
+
+        async def send(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            with calling:
+                return await caller.call(name, args, kwargs)
 
         @functools.wraps(method.function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if direct is not None and running_loop() is None:
-                return direct.call_here(name, args, kwargs)
-            return await_or_block(lambda: caller.call(name, args, kwargs), home)
+                with calling:
+                    return direct.call_here(name, args, kwargs)
+            return await_or_block(lambda: send(args, kwargs), home)
 
         return call
 
@@ -68,6 +76,7 @@ class ModelProxy:
         self.reference = reference
         self._caller = caller
         self._home = home
+        self._calling = Calling(f"model {reference}")
         self._signature: ModelSignature | None = None
 
     def infer(self, inputs: Mapping[str, Array]) -> Any:
@@ -76,7 +85,7 @@ class ModelProxy:
         Returns:
             Outputs by name, in the model's order: an awaitable of them on an event loop, the dict itself in a thread.
         """
-        return await_or_block(lambda: self._caller.infer(inputs), self._home)
+        return await_or_block(lambda: self._infer(inputs), self._home)
 
     def __call__(self, *arrays: Array, **named: Array) -> Any:
         """Runs the model on arrays in the order of its inputs, or by keyword.
@@ -89,8 +98,20 @@ class ModelProxy:
         """
         return await_or_block(lambda: self._call(arrays, named), self._home)
 
+    async def _infer(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        with self._calling:
+            return await self._caller.infer(inputs)
+
     async def _call(self, arrays: tuple[Array, ...], named: dict[str, Array]) -> Any:
         signature = await self.prepare()
+        with self._calling:
+            inputs = self._by_name(signature, arrays, named)
+        outputs = tuple((await self._infer(inputs)).values())
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _by_name(
+        self, signature: ModelSignature, arrays: tuple[Array, ...], named: dict[str, Array]
+    ) -> dict[str, Array]:
         names = [spec.name for spec in signature.inputs]
         if len(arrays) > len(names):
             raise InvalidInput(
@@ -99,13 +120,13 @@ class ModelProxy:
         inputs = dict(zip(names, arrays, strict=False))
         if twice := sorted(inputs.keys() & named.keys()):
             raise InvalidInput(f"model {self.reference}: input {twice[0]} is given by position and by name")
-        outputs = tuple((await self._caller.infer(inputs | named)).values())
-        return outputs[0] if len(outputs) == 1 else outputs
+        return inputs | named
 
     async def prepare(self) -> ModelSignature:
         """Makes the model ready and reads its metadata. A replica does so before it reports ready."""
         if self._signature is None:
-            self._signature = await self._caller.signature()
+            with self._calling:
+                self._signature = await self._caller.signature()
         return self._signature
 
     def _known(self) -> ModelSignature:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import trilith
 from trilith.core.context import Context
 from trilith.core.timeline import Timeline
-from trilith.errors import InvalidInput, NotFound, ServiceError, TrilithError
+from trilith.errors import NotFound, ServiceError, TrilithError
 from trilith.service import InProcessResolver, RemoteServiceCaller, ServiceCall, ServiceHost, spec_of
 
 
@@ -121,8 +121,9 @@ def test_timelines_nest(call):
 def test_errors_travel(call, caplog):
     with pytest.raises(ServiceError, match=r"^Reader.fail failed; see the server's log, request id r1$"):
         call("fail")
-    with pytest.raises(InvalidInput, match="argument 'c' is not known"):
+    with pytest.raises(ServiceError, match=r"Root.wrong failed"):
         call("wrong")
+    assert "Root.wrong called Reader.add with an argument that it refuses: Reader.add: argument 'c'" in caplog.text
     with pytest.raises(ServiceError, match=r"Root.unsendable failed"):
         call("unsendable")
     assert "object cannot be sent to another service" in caplog.text
