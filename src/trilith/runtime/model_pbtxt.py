@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.spec import (
     DeclaredTensor,
     InstanceConfig,
+    InstanceGroup,
     ModelSpec,
     QueueConfig,
     SessionConfig,
@@ -59,7 +61,9 @@ _HONOURED: Final[_Tree] = {
     "model_transaction_policy": {},
 }
 _CPU_KINDS: Final = ("KIND_AUTO", "KIND_CPU")
-_GRAPH_LEVELS: Final = {-1: "basic", 0: "all", 1: "all", 2: "all"}
+_GRAPH_LEVELS: Final[Mapping[int, str]] = {-1: "basic", 0: "all", 1: "extended", 2: "none"}
+"""`optimization.graph.level` as Triton's ONNX Runtime backend reads it: 2 turns optimization off."""
+
 _STRING_OR_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*')
 _MAX_BATCH_SIZE: Final = re.compile(r"\bmax_batch_size\s*:")
 
@@ -118,7 +122,7 @@ def _spec(config: Any, name: str, *, says_max_batch_size: bool) -> ModelSpec:
         raise InvalidConfig(f"max_batch_size: must be >= 0, got {config.max_batch_size}")
     backend = config.backend or PLATFORM_BACKENDS.get(config.platform, config.platform)
     parameters = {key: value.string_value for key, value in sorted(config.parameters.items())}
-    return ModelSpec(
+    spec = ModelSpec(
         name=name,
         backend=backend,
         platform=config.platform,
@@ -126,12 +130,26 @@ def _spec(config: Any, name: str, *, says_max_batch_size: bool) -> ModelSpec:
         inputs=tuple(_tensor(tensor, f"input[{at}]") for at, tensor in enumerate(config.input)),
         outputs=tuple(_tensor(tensor, f"output[{at}]") for at, tensor in enumerate(config.output)),
         instances=_instances(config.instance_group),
-        queue=_queue(config, joins=not says_max_batch_size or config.HasField("dynamic_batching")),
+        queue=_queue(config.dynamic_batching, joins=not says_max_batch_size or config.HasField("dynamic_batching")),
         versions=_versions(config),
         filename=config.default_model_filename,
-        session=_session(parameters, config.optimization.graph.level) if backend == "onnxruntime" else SessionConfig(),
+        graph_level=config.optimization.graph.level,
         parameters=parameters,
     )
+    return with_session(spec) if backend else spec
+
+
+def with_session(spec: ModelSpec) -> ModelSpec:
+    """The specification once its backend is known: what the configuration says to that backend.
+
+    Raises:
+        InvalidConfig: a parameter or the graph level is wrong, or means nothing to the backend.
+    """
+    if spec.backend == "onnxruntime":
+        return replace(spec, session=_session(spec.parameters, spec.graph_level))
+    if spec.graph_level:
+        raise InvalidConfig(f"optimization.graph.level: means nothing to the backend {spec.backend!r}; remove it")
+    return spec
 
 
 def _tensor(tensor: Any, path: str) -> DeclaredTensor:
@@ -165,14 +183,16 @@ def _instances(groups: Any) -> InstanceConfig:
             raise InvalidConfig(f"instance_group[{at}].kind: must be one of {', '.join(_CPU_KINDS)}, got {kind}")
         if group.count < 0:
             raise InvalidConfig(f"instance_group[{at}].count: must be >= 1, got {group.count}")
-    return InstanceConfig(count=sum(group.count or 1 for group in groups) or 1)
+    named = tuple(InstanceGroup(name=group.name, count=group.count or 1) for group in groups)
+    return InstanceConfig(count=sum(group.count for group in named) or 1, groups=named)
 
 
-def _queue(config: Any, *, joins: bool) -> QueueConfig:
-    batching = config.dynamic_batching
+def _queue(batching: Any, *, joins: bool) -> QueueConfig:
     policy = batching.default_queue_policy
     timeout_us = policy.default_timeout_microseconds
     levels = batching.priority_levels
+    if batching.default_priority_level and not levels:
+        raise InvalidConfig("dynamic_batching.default_priority_level: means nothing without priority_levels")
     defaults = QueueConfig()
     return QueueConfig(
         batching=joins,
@@ -180,6 +200,8 @@ def _queue(config: Any, *, joins: bool) -> QueueConfig:
         max_wait_s=batching.max_queue_delay_microseconds / 1e6,
         max_requests=policy.max_queue_size,
         timeout_s=timeout_us / 1e6 if timeout_us else None,
+        # A policy that is written down means what it means in Triton: false unless it says true.
+        allow_timeout_override=policy.allow_timeout_override or not batching.HasField("default_queue_policy"),
         priority_levels=levels or defaults.priority_levels,
         default_priority=batching.default_priority_level if levels else defaults.default_priority,
     )
@@ -197,7 +219,7 @@ def _versions(config: Any) -> VersionPolicy:
     return VersionPolicy(latest=policy.latest.num_versions or 1)
 
 
-def _session(parameters: Mapping[str, str], level: str) -> SessionConfig:
+def _session(parameters: Mapping[str, str], level: int) -> SessionConfig:
     """Triton's parameters of its ONNX Runtime backend."""
     known: dict[str, Any] = {}
     entries: dict[str, str] = {}
@@ -205,11 +227,11 @@ def _session(parameters: Mapping[str, str], level: str) -> SessionConfig:
         if key in ("intra_op_thread_count", "inter_op_thread_count"):
             known[key.replace("_thread_count", "_threads")] = _count(key, value)
         elif key == "execution_mode":
-            known["parallel"] = _count(key, value) == 1
+            known["parallel"] = _switch(key, value)
         elif key == "enable_mem_arena":
-            known["memory_arena"] = _count(key, value) == 1
+            known["memory_arena"] = _switch(key, value)
         elif key == "enable_mem_pattern":
-            known["memory_pattern"] = _count(key, value) == 1
+            known["memory_pattern"] = _switch(key, value)
         elif key.startswith("session."):
             entries[key] = value
         else:
@@ -217,15 +239,19 @@ def _session(parameters: Mapping[str, str], level: str) -> SessionConfig:
                 f"parameters.{key}: unknown to the onnxruntime backend; expected intra_op_thread_count, "
                 "inter_op_thread_count, execution_mode, enable_mem_arena, enable_mem_pattern or a session.* entry"
             )
-    number = _count("optimization.graph.level", level or "0", lowest=-1)
-    return SessionConfig(**known, optimization=_GRAPH_LEVELS.get(number, "all"), entries=entries)
+    if level not in _GRAPH_LEVELS:
+        raise InvalidConfig(f"optimization.graph.level: must be one of -1, 0, 1, 2; got {level}")
+    return SessionConfig(**known, optimization=_GRAPH_LEVELS[level], entries=entries)
 
 
-def _count(key: str, text: str, *, lowest: int = 0) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = lowest - 1
-    if number < lowest:
-        raise InvalidConfig(f"parameters.{key}: must be an integer >= {lowest}, got {text!r}")
-    return number
+def _count(key: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidConfig(f"parameters.{key}: must be an integer >= 0, got {text!r}")
+    return int(text)
+
+
+def _switch(key: str, text: str) -> bool:
+    number = _count(key, text)
+    if number > 1:
+        raise InvalidConfig(f"parameters.{key}: must be 0 or 1, got {text!r}")
+    return number == 1

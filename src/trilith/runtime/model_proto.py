@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trilith.core.tensor import DataType, TensorSpec
-from trilith.runtime.spec import DeclaredTensor, QueueConfig
+from trilith.runtime.spec import DeclaredTensor, InstanceGroup, QueueConfig
 from trilith.wire.oip_messages import model_config_messages
 
 if TYPE_CHECKING:
@@ -40,9 +40,15 @@ def model_config(handle: ModelHandle) -> Any:
         entry = config.output.add()
         _fill(entry, tensor, skip)
         entry.label_filename = declared.get(tensor.name, DeclaredTensor(name=tensor.name)).label_filename
-    config.instance_group.add(name=spec.name, kind=messages.ModelInstanceGroup.KIND_CPU, count=spec.instances.count)
-    if handle.max_batch_size and spec.queue.batching:
+    for group in spec.instances.groups or (InstanceGroup(count=spec.instances.count),):
+        config.instance_group.add(
+            name=group.name or spec.name, kind=messages.ModelInstanceGroup.KIND_CPU, count=group.count
+        )
+    # Without a batch dimension nothing is joined; what else is said of the queue holds all the same.
+    if spec.queue.batching and (handle.max_batch_size or spec.queue != QueueConfig()):
         _fill_batching(config.dynamic_batching, spec.queue, handle.max_batch_size)
+    if spec.graph_level:
+        config.optimization.graph.level = spec.graph_level
     for key, value in spec.parameters.items():
         config.parameters[key].string_value = value
     return config
@@ -56,14 +62,14 @@ def _fill(entry: Any, tensor: TensorSpec, skip: int) -> None:
 
 
 def _fill_batching(batching: Any, queue: QueueConfig, max_batch_size: int) -> None:
-    batching.preferred_batch_size.extend(queue.preferred_rows or (max_batch_size,))
+    batching.preferred_batch_size.extend(queue.preferred_rows or ((max_batch_size,) if max_batch_size else ()))
     batching.max_queue_delay_microseconds = round(queue.max_wait_s * 1e6)
     batching.priority_levels = queue.priority_levels
     batching.default_priority_level = queue.default_priority
     policy = batching.default_queue_policy
     policy.max_queue_size = queue.max_requests
     policy.default_timeout_microseconds = round((queue.timeout_s or 0.0) * 1e6)
-    policy.allow_timeout_override = True
+    policy.allow_timeout_override = queue.allow_timeout_override
 
 
 def _filename(handle: ModelHandle) -> str:

@@ -16,7 +16,7 @@ from typing import Final
 
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.backends.port import BackendKind, ModelFile
-from trilith.runtime.model_pbtxt import load_model_pbtxt
+from trilith.runtime.model_pbtxt import load_model_pbtxt, with_session
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.spec import ModelSpec, VersionPolicy
 
@@ -149,7 +149,15 @@ def _with_backend(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind],
         raise InvalidConfig(
             f"{path}: backend: model '{spec.name}' wants {backend!r}; the backends here are {', '.join(sorted(kinds))}"
         )
-    return spec if spec.backend == backend else replace(spec, backend=backend)
+    if spec.backend == backend:
+        return spec
+    found = replace(spec, backend=backend)
+    if not (path / PBTXT).is_file():
+        return found
+    try:
+        return with_session(found)
+    except InvalidConfig as error:
+        raise InvalidConfig(f"{path / PBTXT}: {error.message}") from error
 
 
 def _backend_of_files(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind], versions: Sequence[int]) -> str:

@@ -36,7 +36,7 @@ from trilith.runtime.outbox import Outbox
 from trilith.runtime.repository import ModelPlan, find_models, plan_model
 from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.progress import Progress, silent
-from trilith.runtime.spec import ModelSpec, ModelState
+from trilith.runtime.spec import STOPPED, UNLOADED, ModelSpec, ModelState
 from trilith.runtime.statistics import ModelStatistics
 from trilith.runtime.ticket import OnDone, Ticket
 
@@ -129,7 +129,7 @@ class Runtime:
     def ready(self) -> bool:
         """Whether every model that should serve does. An unloaded one should not."""
         return self._open and all(
-            handle.ready or (handle.state is ModelState.UNAVAILABLE and handle.reason == "unloaded")
+            handle.ready or (handle.state is ModelState.UNAVAILABLE and handle.reason == UNLOADED)
             for handle in self.models()
         )
 
@@ -235,7 +235,7 @@ class Runtime:
                 handle.became(ModelState.UNLOADING)
             await self._retire(retired)
             for handle in model.handles:
-                handle.became(ModelState.UNAVAILABLE, "unloaded")
+                handle.became(ModelState.UNAVAILABLE, UNLOADED)
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
@@ -328,7 +328,7 @@ class Runtime:
         for model in self._models.values():
             model.served = {}
             for handle in model.handles:
-                handle.became(ModelState.UNAVAILABLE, "the runtime was stopped")
+                handle.became(ModelState.UNAVAILABLE, STOPPED)
         await asyncio.gather(*(self._retire({served.version: served}) for served in retired))
 
     # -- refusals ----------------------------------------------------------------------------------------------------
@@ -340,11 +340,11 @@ class Runtime:
     def _refuse_route(self, name: str, version: str) -> NoReturn:
         self._check_open()
         handle = self.model(name, version)
-        if handle.reason == "unloaded":
+        if handle.reason == UNLOADED:
             raise UnknownModel(f"Request for unknown model: '{name}' has no available versions")
         raise NoReadyReplica(
             f"Request for unknown model: '{name}' version {handle.version or version} is not at ready state: it is "
-            f"{handle.state}; the repository index says why"
+            f"{handle.state}; the server's log says why"
         )
 
     def _refuse_unknown(self, name: str, version: str) -> NoReturn:

@@ -197,8 +197,9 @@ class ServedModel:
     def _deadline(self, request: InferRequest, context: Context | None, now: float) -> float | None:
         """The earliest of the caller's deadline, the model's time limit and Triton's `timeout` parameter (in µs)."""
         deadline = None if context is None else context.deadline
-        limit_s = self._spec.queue.timeout_s
-        if request.parameters:
+        queue = self._spec.queue
+        limit_s = queue.timeout_s
+        if request.parameters and queue.allow_timeout_override:
             limit_s = _shorter(limit_s, request.parameters.get("timeout", 0))
         if limit_s is None:
             return deadline

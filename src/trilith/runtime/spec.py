@@ -18,6 +18,12 @@ DEFAULT_MAX_BATCH_SIZE: Final = 4
 """For a model that batches and does not say how much; Triton's number."""
 
 
+UNLOADED: Final = "unloaded"
+STOPPED: Final = "the runtime was stopped"
+PUBLIC_REASONS: Final = frozenset(("", UNLOADED, STOPPED))
+"""Why a model is in its state, as any client may know it; every other reason is for the operator."""
+
+
 class ModelState(enum.StrEnum):
     """Where a model version is in its life; Triton's words."""
 
@@ -47,16 +53,31 @@ class DeclaredTensor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceGroup:
+    """A named part of a model's instances, kept for the metadata: here all instances of a model are alike.
+
+    Attributes:
+        name: what the configuration calls it; "" for the model's name.
+        count: how many of the instances it is.
+    """
+
+    name: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceConfig:
     """How many batches of a model run at once.
 
     Attributes:
         count: instances, each a thread.
         share: whether they share one loaded model where the backend allows it (weights once).
+        groups: how the configuration divides them; empty where it does not.
     """
 
     count: int = 1
     share: bool = True
+    groups: tuple[InstanceGroup, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= 256:
@@ -74,6 +95,8 @@ class QueueConfig:
         max_rows: bound on waiting rows, or None for the default.
         max_requests: bound on waiting requests; 0 for none beside `max_rows`.
         timeout_s: time limit of a request that brings none, in seconds; None for none.
+        allow_timeout_override: whether a request may bring a time limit of its own; False ignores it. The deadline of
+            the call that brought the request holds in any case.
         priority_levels: priorities 1 to this are told apart.
         default_priority: that of a request that names none.
     """
@@ -84,6 +107,7 @@ class QueueConfig:
     max_rows: int | None = None
     max_requests: int = 0
     timeout_s: float | None = None
+    allow_timeout_override: bool = True
     priority_levels: int = 9
     default_priority: int = 5
 
@@ -177,6 +201,7 @@ class ModelSpec:
         versions: which versions are served.
         filename: name of the model file in a version's folder; "" for the backend's default.
         session: session options of the backend.
+        graph_level: Triton's `optimization.graph.level` as configured, kept for the metadata; 0 for none.
         parameters: further options for the backend, and for clients to read.
         source: where the file comes from when the folder does not hold it.
         pure: whether running a request twice is harmless, so that a failed batch may be retried in halves.
@@ -194,6 +219,7 @@ class ModelSpec:
     versions: VersionPolicy = VersionPolicy()
     filename: str = ""
     session: SessionConfig = SessionConfig()
+    graph_level: int = 0
     parameters: Mapping[str, str] = field(default_factory=dict)
     source: ModelSource | None = None
     pure: bool = True

@@ -56,6 +56,32 @@ async def until(condition):
         await asyncio.sleep(0.001)
 
 
+@pytest.mark.parametrize("policy", ["", "default_queue_policy { }"])
+def test_a_queue_policy_may_ignore_the_timeouts_of_requests(repository, run, policy):
+    (repository / "m").mkdir()
+    (repository / "m" / "config.pbtxt").write_text(
+        f"""
+        backend: "identity" max_batch_size: 8 dynamic_batching {{ {policy} }}
+        input {{ name: "x" dims: [ -1 ] }} output {{ name: "y" dims: [ -1 ] }}
+        parameters {{ key: "execute_delay_ms" value {{ string_value: "30" }} }}
+        """
+    )
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            model = runtime.model("m")
+            reported = model.config_proto().dynamic_batching.default_queue_policy.allow_timeout_override
+            assert model.allows_timeouts is reported is not bool(policy)
+            hasty = request(parameters={"timeout": 1000})
+            if policy:
+                assert (await runtime.infer(hasty)).outputs["y"].tolist() == [[1.0, 1.0]]
+            else:
+                with pytest.raises(DeadlineExceeded):
+                    await runtime.infer(hasty)
+
+    run(main())
+
+
 @pytest.mark.parametrize("inline", [False, True])
 def test_what_waits_while_the_instance_is_busy_runs_together(serve, run, inline):
     backend = EchoBackend(inline=inline)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.spec import (
     DeclaredTensor,
     InstanceConfig,
+    InstanceGroup,
     ModelSource,
     ModelSpec,
     QueueConfig,
@@ -84,7 +86,8 @@ SPEC = ModelSpec(
 
 def test_both_forms_say_the_same(tmp_path):
     assert from_yaml(tmp_path, YAML) == SPEC
-    assert from_pbtxt(PBTXT) == SPEC
+    groups = (InstanceGroup(count=2), InstanceGroup(count=1))
+    assert from_pbtxt(PBTXT) == replace(SPEC, instances=InstanceConfig(count=3, groups=groups), graph_level=-1)
 
 
 def test_the_short_yaml_forms(tmp_path):
@@ -148,6 +151,16 @@ def test_a_wrong_yaml_key_is_named(tmp_path, text, says):
             r"dynamic_batching\.default_queue_policy\.timeout_action: this field",
         ),
         ("optimization { cuda { graphs: true } }", r"optimization\.cuda: this field"),
+        (
+            "dynamic_batching { default_priority_level: 2 }",
+            r"default_priority_level: means nothing without",
+        ),
+        ('backend: "identity" optimization { graph { level: 1 } }', r"optimization\.graph\.level: means nothing to"),
+        ('backend: "onnxruntime" optimization { graph { level: 3 } }', r"optimization\.graph\.level: must be one of"),
+        (
+            'backend: "onnxruntime" parameters { key: "enable_mem_arena" value { string_value: "2" } }',
+            r"parameters\.enable_mem_arena: must be 0 or 1",
+        ),
         ("version_policy { specific { } }", r"version_policy\.specific\.versions: at least one"),
         (
             'backend: "onnxruntime" parameters { key: "tuning" value { string_value: "1" } }',
@@ -172,6 +185,22 @@ def test_pbtxt_means_what_it_means_in_triton():
     assert from_pbtxt("max_batch_size: 4 dynamic_batching { }").queue.batching is True
     assert from_pbtxt('platform: "onnxruntime_onnx"').backend == "onnxruntime"
     assert from_pbtxt("version_policy { all { } }").versions == VersionPolicy(latest=0)
+    for level, words in ((-1, "basic"), (0, "all"), (1, "extended"), (2, "none")):
+        text = f'backend: "onnxruntime" optimization {{ graph {{ level: {level} }} }}'
+        assert from_pbtxt(text).session.optimization == words
+
+
+@pytest.mark.parametrize(
+    ("policy", "allowed"),
+    [
+        ("", True),
+        ("default_queue_policy { }", False),
+        ("default_queue_policy { max_queue_size: 4 }", False),
+        ("default_queue_policy { allow_timeout_override: true }", True),
+    ],
+)
+def test_a_written_queue_policy_says_whether_requests_bring_their_own_timeout(policy, allowed):
+    assert from_pbtxt(f"dynamic_batching {{ {policy} }}").queue.allow_timeout_override is allowed
 
 
 def test_version_policies():

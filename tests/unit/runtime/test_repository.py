@@ -42,6 +42,16 @@ def test_the_backend_is_found_by_the_file_that_is_named(tmp_path):
     assert plan_model("m", folder, KINDS).files[0].path == folder / "1" / "net.onnx"
 
 
+def test_a_backend_that_the_files_name_reads_what_the_configuration_says_to_it(tmp_path):
+    folder = model(tmp_path / "m", "1")
+    config = folder / "config.pbtxt"
+    config.write_text('parameters { key: "intra_op_thread_count" value { string_value: "3" } }')
+    assert plan_model("m", folder, KINDS).spec.session.intra_op_threads == 3
+    config.write_text('parameters { key: "tuning" value { string_value: "3" } }')
+    with pytest.raises(InvalidConfig, match=r"m/config.pbtxt: parameters.tuning: unknown to the onnxruntime backend"):
+        plan_model("m", folder, KINDS)
+
+
 def test_a_backend_without_files_needs_no_version(tmp_path):
     folder = model(tmp_path / "m")
     folder.mkdir()
