@@ -9,8 +9,9 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trilith.core.model import ModelSignature
 from trilith.errors import SetupError
-from trilith.runtime.backends.port import Backend, ModelFile, ModelSignature
+from trilith.runtime.backends.port import Backend, ModelFile
 from trilith.runtime.backends.reduced import ReducedBackend
 from trilith.runtime.repository import ModelPlan, read_labels
 from trilith.runtime.served import batching_config

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from trilith.core.model import ModelSignature
 from trilith.core.tensor import TensorSpec
 from trilith.errors import InvalidConfig
-from trilith.runtime.backends.port import ModelSignature
 from trilith.runtime.spec import DEFAULT_MAX_BATCH_SIZE, DeclaredTensor, ModelSpec
 
 

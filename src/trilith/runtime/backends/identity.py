@@ -8,9 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from trilith.core.model import ModelSignature
 from trilith.core.tensor import Array, DataType, TensorSpec
 from trilith.errors import InvalidConfig
-from trilith.runtime.backends.port import Batch, ModelFile, ModelSignature
+from trilith.runtime.backends.port import Batch, ModelFile
 from trilith.runtime.spec import DeclaredTensor
 
 

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from trilith.core.model import ModelSignature
 from trilith.core.tensor import Array, DataType, TensorSpec
 from trilith.errors import InvalidConfig, InvalidInput, SetupError, UnknownReference
 from trilith.runtime.backends.denormals import denormals_preserved, flush_denormals
-from trilith.runtime.backends.port import Batch, ModelFile, ModelSignature
+from trilith.runtime.backends.port import Batch, ModelFile
 from trilith.runtime.spec import SessionConfig
 
 _DATATYPES: Final = {

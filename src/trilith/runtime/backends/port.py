@@ -8,13 +8,14 @@ Rule 3: a backend need not defend itself: `run` gets validated, native, C-contig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from trilith.core.model import ModelSignature
 from trilith.core.request import InferRequest
-from trilith.core.tensor import Array, TensorSpec
+from trilith.core.tensor import Array
 from trilith.runtime.spec import ModelSpec
 
 
@@ -33,21 +34,6 @@ class ModelFile:
     version: int
     path: Path | None
     spec: ModelSpec
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSignature:
-    """What a loaded model says of itself.
-
-    Attributes:
-        inputs: with full shapes, -1 for any size.
-        outputs: the same.
-        metadata: free text that the model file carries.
-    """
-
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 class Batch:

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from trilith.core.model import ModelSignature
 from trilith.core.tensor import Array, DataType, TensorSpec
 from trilith.errors import SetupError
-from trilith.runtime.backends.port import Backend, Batch, ModelSignature
+from trilith.runtime.backends.port import Backend, Batch
 from trilith.runtime.reductions import INDEX, VALUE
 
 
