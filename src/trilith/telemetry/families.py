@@ -10,9 +10,9 @@ Not locked: each family belongs to one thread. A reader in another thread sees n
 
 from __future__ import annotations
 
-import bisect
 import itertools
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Literal, TypeVar
@@ -91,7 +91,7 @@ class Distribution:
 
     def observe(self, value: float) -> None:
         """Counts one observation."""
-        self._counts[bisect.bisect_left(self._bounds, value)] += 1
+        self._counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 
     def buckets(self) -> Buckets:
@@ -129,10 +129,6 @@ class Family(ABC, Generic[Series]):
         if len(self._series) >= self._max_series and labels != self._overflow():
             return self.labelled(*self._overflow())
         return self._series.setdefault(labels, self._make())
-
-    def forget(self, *labels: str) -> None:
-        """Drops a series, for what no longer exists (an unloaded model)."""
-        self._series.pop(labels, None)
 
     def snapshot(self) -> Snapshot:
         """All series now, in order of their labels."""

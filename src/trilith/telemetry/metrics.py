@@ -77,11 +77,6 @@ class Metrics:
         """Asks `source` for snapshots at each scrape, in the scraping thread."""
         self._sources.append(source)
 
-    def remove_source(self, source: Source) -> None:
-        """Undoes `add_source`; unknown sources are ignored."""
-        if source in self._sources:
-            self._sources.remove(source)
-
     def collect(self) -> list[Snapshot]:
         """Everything, now."""
         snapshots = [family.snapshot() for family in self._families.values()]

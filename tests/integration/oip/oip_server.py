@@ -12,8 +12,9 @@ from trilith.core.tensor import DataType
 from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import HttpLimits, HttpServer
 from trilith.runtime import Runtime
-from trilith.runtime.protocol import MetricsHttp, OipGrpc, OipHttp, model_source
+from trilith.runtime.protocol import OipGrpc, OipHttp, model_source
 from trilith.telemetry import Metrics, RequestMetrics
+from trilith.telemetry.exposition import CONTENT_TYPE, render
 
 MAX_BODY_BYTES = 8 << 20
 
@@ -99,11 +100,14 @@ class OipServer:
         async with Runtime(root) as runtime:
             assert runtime.ready, runtime.models()
             metrics.add_source(model_source(runtime))
-            oip, text = OipHttp(runtime, metrics=requests), MetricsHttp(metrics)
-            http = HttpServer(
-                lambda request: (text if text.match(request.path) else oip)(request),
-                limits=HttpLimits(max_body_bytes=MAX_BODY_BYTES),
-            )
+            oip = OipHttp(runtime, metrics=requests)
+
+            def answer(request):
+                if request.path != "/metrics":
+                    return oip(request)
+                return request.respond(200, render(metrics), content_type=CONTENT_TYPE)
+
+            http = HttpServer(answer, limits=HttpLimits(max_body_bytes=MAX_BODY_BYTES))
             grpc = GrpcServer(OipGrpc(runtime, metrics=requests), limits=GrpcLimits(max_message_bytes=MAX_BODY_BYTES))
             await http.start()
             await grpc.start()

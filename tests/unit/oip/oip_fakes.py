@@ -20,6 +20,7 @@ class FakeModel:
     max_batch_size = 8
     state = "READY"
     reason = ""
+    allows_timeouts = True
 
     def __init__(self, name="m", datatype=DataType.FP32):
         self.name = name

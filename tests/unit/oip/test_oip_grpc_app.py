@@ -122,6 +122,31 @@ def test_infer(app, runtime, metrics):
     assert _statuses(metrics) == {("infer", "ModelInfer", "OK"): 1}
 
 
+def test_a_timeline_that_no_client_could_read_is_left_out(app, runtime):
+    call = _infer(app, metadata=[(b"trilith-timeline", b"1")])
+    context = runtime.submitted[0][1]
+    for number in range(400):
+        context.timeline.child(f"model {number}", 1)
+    runtime.submitted[0][2](InferResponse(model="m", version="1", outputs={"OUT": FLOATS}))
+    ((name, size),) = call.trailers.items()
+    assert name == b"trilith-timeline-omitted"
+    assert int(size) > 8000
+
+
+def test_a_model_may_let_no_request_bring_a_timeout(app, runtime):
+    runtime.loaded["m"].allows_timeouts = False
+    _infer(app, deadline=3.0, parameters=[("timeout", 1_000_000)])
+    assert runtime.submitted[0][1].deadline == 3.0  # the call's own deadline is not the model's to ignore
+
+
+def test_the_repository_index_names_no_file_of_the_server(app, runtime):
+    runtime.loaded["m"].state, runtime.loaded["m"].reason = "UNAVAILABLE", "/srv/models/m: wrong"
+    call = FakeGrpcCall(b"RepositoryIndex")
+    app(call)
+    (model,) = MESSAGES.RepositoryIndexResponse.FromString(call.answer).models
+    assert (model.state, model.reason) == ("UNAVAILABLE", "failed to load; see the server's log")
+
+
 @pytest.mark.parametrize(
     ("deadline", "timeout", "expected"),
     [(None, None, None), (3.0, None, 3.0), (None, 1_000_000, 1.5), (3.0, 1_000_000, 1.5), (1.2, 1_000_000, 1.2)],

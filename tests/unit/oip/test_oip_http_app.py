@@ -9,9 +9,10 @@ from oip_fakes import FLOATS, FakeClock, FakeHttpRequest, FakeModel, FakeRuntime
 
 from trilith.core.request import InferResponse
 from trilith.errors import DeadlineExceeded, ModelError, PayloadTooLarge, QueueFull
-from trilith.runtime.protocol import MetricsHttp, OipHttp, model_source
+from trilith.runtime.protocol import OipHttp, model_source
 from trilith.runtime.protocol.routes import route_of
 from trilith.telemetry import Metrics, RequestMetrics
+from trilith.telemetry.exposition import render
 
 BODY = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 2.5, 3.25, 0.5]}]}
 PATH = "/v2/models/m/infer"
@@ -57,13 +58,6 @@ def _counts(metrics):
 def _in_flight(metrics):
     (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_requests_in_flight"]
     return snapshot.samples[0][1]
-
-
-def test_it_takes_the_paths_under_v2(app):
-    assert app.match("/v2")
-    assert app.match("/v2/health/live")
-    assert not app.match("/v2x")
-    assert not app.match("/")
 
 
 def test_server_metadata(app):
@@ -136,6 +130,22 @@ def test_repository_index(runtime, app, body, count):
     assert index[0] == {"name": "m", "version": "1", "state": "READY", "reason": ""}
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "shown"),
+    [
+        ("READY", "", ""),
+        ("LOADING", "", ""),
+        ("UNAVAILABLE", "unloaded", "unloaded"),
+        ("UNAVAILABLE", "/srv/models/m/1/model.onnx: no such file", "failed to load; see the server's log"),
+    ],
+)
+def test_the_repository_index_names_no_file_of_the_server(runtime, app, state, reason, shown):
+    runtime.loaded["m"].state, runtime.loaded["m"].reason = state, reason
+    request = FakeHttpRequest("POST", "/v2/repository/index")
+    asyncio.run(app(request))
+    assert json.loads(request.answer)[0]["reason"] == shown
+
+
 def test_a_wrong_repository_index_body(app):
     for body, text in [(b'{"ready":1}', "Invalid value for 'ready'"), (b"[]", "'ready'"), (b"{", "JSON")]:
         request = FakeHttpRequest("POST", "/v2/repository/index", body)
@@ -206,6 +216,23 @@ def test_id_timeout_and_timeline(app, runtime):
     assert (name, floor) == ("gateway", 3)
     assert [stage for stage, _ in stamps] == ["received", "decoded", "encoded", "answered"]
     assert children[0][0] == "model m"
+
+
+def test_a_model_may_let_no_request_bring_a_timeout(app, runtime):
+    runtime.loaded["m"].allows_timeouts = False
+    _infer(app, {**BODY, "parameters": {"timeout": 1_500_000}})
+    assert runtime.submitted[0][1].deadline is None
+
+
+def test_a_timeline_that_no_client_could_read_is_left_out(app, runtime):
+    request = _infer(app, headers=[(b"trilith-timeline", b"1")])
+    context = runtime.submitted[0][1]
+    for number in range(200):
+        context.timeline.child(f"model number {number} of many", 1).mark("queued", 1.0)
+    _answer(runtime)
+    size = len(json.dumps(context.timeline.to_builtins(), separators=(",", ":")))
+    assert size > 8000
+    assert request.answer_headers == {b"trilith-timeline-omitted": b"%d" % size}
 
 
 def test_binary_answer(app, runtime):
@@ -302,21 +329,12 @@ def test_a_reloaded_model_brings_its_new_signature(app, runtime):
 
 def test_metrics(runtime, metrics):
     metrics.add_source(model_source(runtime))
-    app = MetricsHttp(metrics)
-    request = FakeHttpRequest("GET", "/metrics")
-    assert app.match(request.path)
-    app(request)
-    lines = request.answer.decode().splitlines()
-    assert request.content_type.startswith(b"text/plain")
+    lines = render(metrics).decode().splitlines()
     assert 'trilith_model_rows_total{model="m",version="1"} 5.0' in lines
     assert 'trilith_model_requests_total{model="m",outcome="refused",version="1"} 2.0' in lines
     assert 'trilith_model_requests_total{model="m",outcome="failed",version="1"} 1.0' in lines
     assert 'trilith_model_seconds_total{model="m",phase="queue",version="1"} 3.0' in lines
     assert 'trilith_model_waiting_rows{model="m",version="1"} 2.0' in lines
-    for method, path, status in [("POST", "/metrics", 405), ("GET", "/other", 404)]:
-        request = FakeHttpRequest(method, path)
-        app(request)
-        assert request.status == status
 
 
 def test_a_model_that_is_not_ready_says_so(app, runtime):
@@ -347,3 +365,15 @@ def test_a_result_after_the_end_is_ignored(app, runtime):
     for _, _, on_done, _ in runtime.submitted:
         on_done(ModelError("too late"))
     assert (request.status, again.status) == (200, 200)
+
+
+def test_each_refusal_for_capacity_says_when_to_come_again(app, runtime):
+    runtime.loaded["m"].state = "LOADING"
+    for path in ("/v2/models/m", "/v2/models/m/config", PATH):
+        request = FakeHttpRequest("POST" if path == PATH else "GET", path, json.dumps(BODY).encode())
+        app(request)
+        assert (request.status, request.answer_headers) == (503, {b"retry-after": b"1"})
+    for path in (PATH, "/v2/repository/index"):
+        request = FakeHttpRequest("POST", path, QueueFull("too many bodies", retry_after_s=2), late=True)
+        asyncio.run(app(request))
+        assert (request.status, request.answer_headers) == (429, {b"retry-after": b"2"})

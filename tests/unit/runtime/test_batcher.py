@@ -49,7 +49,7 @@ def test_a_window_never_holds_a_full_batch():
     assert batcher.is_ready(0.0)
     assert batcher.next_batch(0.0) == list(items[:4])
     assert batcher.next_batch(0.0) == []
-    assert batcher.next_wakeup() == 1.0
+    assert batcher.next_window_end() == 1.0
     assert batcher.next_batch(1.0) == [items[4]]
 
 
@@ -108,11 +108,9 @@ def test_a_request_larger_than_a_preferred_size_still_goes():
 def test_deadlines_end_the_waiting_at_once():
     batcher = batcher_of(max_wait_s=10.0)
     soon, late = fill(batcher, Waiting(deadline=1.0), Waiting(deadline=5.0))
-    assert batcher.next_wakeup() == 1.0
     assert batcher.expire(0.9) == []
     assert batcher.expire(1.0) == [soon]
     assert batcher.expire(1.0) == []
-    assert batcher.next_wakeup() == 5.0
     assert batcher.next_batch(5.0) == []
     assert batcher.has_expired
     assert batcher.expire(5.0) == [late]
@@ -157,7 +155,7 @@ def test_draining_opens_every_window_and_refuses_the_new():
     batcher.drain()
     with pytest.raises(Draining):
         batcher.add(Waiting(), 0.0)
-    assert batcher.next_wakeup() is None
+    assert batcher.next_window_end() is None
     assert [batcher.next_batch(0.0), batcher.next_batch(0.0)] == [[a], [b]]
 
 
@@ -346,11 +344,6 @@ class History(RuleBasedStateMachine):
     @invariant()
     def adds_up(self):
         self.batcher.check_integrity()
-        wakeup = self.batcher.next_wakeup()
-        deadlines = [item.deadline for item in self.waiting if item.deadline is not None and item._lane is not None]
-        if deadlines:
-            assert wakeup is not None
-            assert wakeup <= min(deadlines)
 
 
 TestHistory = History.TestCase

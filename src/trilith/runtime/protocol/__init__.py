@@ -1,11 +1,11 @@
-"""The runtime's public protocol: the Open Inference Protocol over HTTP and gRPC, and its metrics.
+"""The runtime's public protocol: the Open Inference Protocol over HTTP and gRPC, and what models count.
 
-`OipHttp(runtime)` is an application for `trilith.net.http1.HttpServer`, `OipGrpc(runtime)` one for
-`trilith.net.grpc.GrpcServer`; a process that serves more routes asks `match(path)` first.
+`OipHttp(runtime)` is an application for `trilith.net.http1.HttpServer`: it answers the paths under `/v2`.
+`OipGrpc(runtime)` is one for `trilith.net.grpc.GrpcServer`.
 """
 
 from trilith.runtime.protocol.grpc import OipGrpc
 from trilith.runtime.protocol.http import OipHttp
-from trilith.runtime.protocol.metrics import MetricsHttp, model_source
+from trilith.runtime.protocol.metrics import model_source
 
-__all__ = ["MetricsHttp", "OipGrpc", "OipHttp", "model_source"]
+__all__ = ["OipGrpc", "OipHttp", "model_source"]

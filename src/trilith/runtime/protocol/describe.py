@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.tensor import TensorSpec
 from trilith.errors import NoReadyReplica
+from trilith.runtime.spec import PUBLIC_REASONS
 from trilith.runtime.statistics import Duration, ModelStatistics
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ def ready_model(runtime: RuntimePort, name: str, version: str) -> ModelPort:
     """
     model = runtime.model(name, version)
     if not is_ready(model):
-        # The reason may name files of this machine: the operator sees it, in the log and in `trilith status`.
         which = f"'{name}' version {model.version}" if model.version else f"'{name}'"
         raise NoReadyReplica(f"{which} is not at ready state: it is {model.state}")
     return model
@@ -65,12 +65,19 @@ def is_ready(model: ModelPort) -> bool:
 
 
 def repository_index(runtime: RuntimePort, *, ready_only: bool) -> list[dict[str, str]]:
-    """Every model version with its state."""
+    """Every model version with its state, and why it is in it as far as that concerns a client."""
     return [
-        {"name": model.name, "version": model.version, "state": str(model.state), "reason": model.reason}
+        {"name": model.name, "version": model.version, "state": str(model.state), "reason": _public_reason(model)}
         for model in runtime.models()
         if is_ready(model) or not ready_only
     ]
+
+
+def _public_reason(model: ModelPort) -> str:
+    """The reason may name files of this machine: the operator sees it, in the log and in `trilith status`."""
+    if is_ready(model) or model.reason in PUBLIC_REASONS:
+        return model.reason
+    return "failed to load; see the server's log" if model.state == "UNAVAILABLE" else ""
 
 
 def statistics(runtime: RuntimePort, name: str | None = None, version: str = "") -> dict[str, Any]:

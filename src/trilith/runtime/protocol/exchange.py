@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import orjson
+
 from trilith.core.clock import Clock, MonotonicClock
 from trilith.core.context import Context
 from trilith.core.request import InferResponse
@@ -25,6 +27,13 @@ from trilith.wire.oip_tensor import Signature
 
 if TYPE_CHECKING:
     from trilith.runtime.protocol.port import RuntimePort, TicketPort
+
+TIMELINE_KEY: Final = b"trilith-timeline"
+"""A request that sends `1` under this name (header, metadata) gets its timeline as JSON under the same name."""
+TIMELINE_OMITTED_KEY: Final = b"trilith-timeline-omitted"
+"""Comes instead, with the timeline's size in bytes, where it is too long."""
+MAX_TIMELINE_BYTES: Final = 8000
+"""Clients of gRPC take 8192 bytes of metadata unless told otherwise, those of HTTP 16 kB of headers and more."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -64,6 +73,13 @@ class Front:
         signature = Signature.of(model.name, model.inputs, model.outputs, model.max_batch_size)
         self._signatures[name, version] = (model.inputs, signature)
         return signature
+
+    def time_limit(self, call: InferCall) -> float | None:
+        """The time limit in seconds that a request brings, or None: there is none, or its model lets none count."""
+        if call.timeout_s is None:
+            return None
+        request = call.request
+        return call.timeout_s if self.runtime.model(request.model, request.version).allows_timeouts else None
 
     def began(self) -> None:
         """Counts a request in."""
@@ -105,7 +121,8 @@ class Exchange(ABC):
                 self.request_id = request.id
             timeline = self.timeline
             timeline.stamps.append((DECODED, front.now()))
-            context = Context(request_id=self.request_id, timeline=timeline, deadline=self.deadline(call.timeout_s))
+            deadline = self.deadline(front.time_limit(call))
+            context = Context(request_id=self.request_id, timeline=timeline, deadline=deadline)
             self.ticket = front.runtime.submit(request, context, self.done)
         except TrilithError as error:
             self.finish(error)
@@ -163,6 +180,13 @@ class Exchange(ABC):
         instant = self.front.now()
         self.timeline.stamps.append((ENCODED, instant))
         self.timeline.stamps.append((ANSWERED, instant))
+
+    def timeline_metadata(self) -> list[tuple[bytes, bytes]]:
+        """The timeline as one header or one entry of metadata; its size where no client could read it there."""
+        encoded = orjson.dumps(self.timeline.to_builtins())
+        if len(encoded) > MAX_TIMELINE_BYTES:
+            return [(TIMELINE_OMITTED_KEY, b"%d" % len(encoded))]
+        return [(TIMELINE_KEY, encoded)]
 
     @property
     @abstractmethod

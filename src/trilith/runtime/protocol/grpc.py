@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
 from trilith.core.clock import Clock
 from trilith.core.request import InferResponse
 from trilith.errors import DeadlineExceeded, NotFound, TrilithError, Unsupported
 from trilith.runtime.protocol import describe
-from trilith.runtime.protocol.exchange import Exchange, Front
+from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
 from trilith.telemetry import RequestMetrics
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
 from trilith.wire.oip_grpc import decode_request, encode_response, parse
@@ -25,10 +23,7 @@ if TYPE_CHECKING:
     from trilith.net.grpc import GrpcCall
     from trilith.runtime.protocol.port import RuntimePort
 
-SERVICE: Final = b"/inference.GRPCInferenceService/"
-"""The prefix of the paths that this app answers."""
-TIMELINE_KEY: Final = b"trilith-timeline"
-"""A call whose metadata sends `1` gets its timeline as JSON in trailing metadata of the same name."""
+_SERVICE: Final = b"/inference.GRPCInferenceService/"
 
 
 class OipGrpc:
@@ -63,14 +58,9 @@ class OipGrpc:
             b"RepositoryIndex": self._repository_index,
         }
 
-    @staticmethod
-    def match(path: bytes) -> bool:
-        """Whether the path is this app's."""
-        return path.startswith(SERVICE)
-
     def __call__(self, call: GrpcCall) -> None:
         """Answers, or will answer from a callback."""
-        method = call.path.removeprefix(SERVICE)
+        method = call.path.removeprefix(_SERVICE)
         if method == b"ModelInfer":
             exchange = _GrpcExchange(self._front, call)
             call.on_cancel = exchange.abandon
@@ -154,7 +144,7 @@ class _GrpcExchange(Exchange):
     def answer(self, response: InferResponse) -> None:
         message = encode_response(response, self.signature)
         self.stamp_answer()
-        self._call.reply(message, trailers=self._trailers() if self._wants_timeline else ())
+        self._call.reply(message, trailers=self.timeline_metadata() if self._wants_timeline else ())
         self.close("OK")
 
     def fail(self, error: TrilithError) -> None:
@@ -174,13 +164,10 @@ class _GrpcExchange(Exchange):
         self._call.on_cancel = None  # see `Exchange.close`
         super().close(status)
 
-    def _trailers(self) -> list[tuple[bytes, bytes]]:
-        return [(TIMELINE_KEY, orjson.dumps(self.timeline.to_builtins()))]
-
 
 def _unimplemented(path: bytes) -> Unsupported:
     shown = path[:200].decode("latin-1")
     listed = service_messages().DESCRIPTOR.services_by_name["GRPCInferenceService"].methods_by_name
-    if path.startswith(SERVICE) and shown.removeprefix(SERVICE.decode()) in listed:
+    if path.startswith(_SERVICE) and shown.removeprefix(_SERVICE.decode()) in listed:
         return Unsupported(f"{shown} is part of the protocol, but this server does not offer it")
     return Unsupported(f"there is no method {shown}")

@@ -7,7 +7,7 @@ submitted in the call, and answered from the runtime's callback. Only a body tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -16,7 +16,7 @@ from trilith.core.clock import Clock
 from trilith.core.request import InferResponse
 from trilith.errors import InvalidInput, MethodNotAllowed, TrilithError, UnknownModel, UnsupportedMediaType
 from trilith.runtime.protocol import describe
-from trilith.runtime.protocol.exchange import Exchange, Front
+from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
 from trilith.runtime.protocol.routes import Route, Routes
 from trilith.telemetry import RequestMetrics
 from trilith.wire.http_status import NOT_READY_STATUS, http_status, oip_error_body, retry_after
@@ -29,11 +29,8 @@ if TYPE_CHECKING:
     from trilith.net.http1 import HttpRequest
     from trilith.runtime.protocol.port import RuntimePort
 
-TIMELINE_HEADER: Final = b"trilith-timeline"
-"""A request that sends `1` gets its timeline as JSON in a header of the same name."""
-
 _ENCODING_HEADER: Final = b"content-encoding"
-_READ: Final = frozenset((HEADER_LENGTH, TIMELINE_HEADER, _ENCODING_HEADER))
+_READ: Final = frozenset((HEADER_LENGTH, TIMELINE_KEY, _ENCODING_HEADER))
 _BINARY: Final = b"application/octet-stream"
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"))
 
@@ -60,11 +57,6 @@ class OipHttp:
         self._runtime = runtime
         self._server_name = server_name
         self._routes = Routes()
-
-    @staticmethod
-    def match(path: str) -> bool:
-        """Whether the path is this app's."""
-        return path.startswith("/v2/") or path == "/v2"
 
     def __call__(self, request: HttpRequest) -> Coroutine[Any, Any, None] | None:
         """Answers, or will answer from a callback (None), or has to read the body first (a coroutine)."""
@@ -98,11 +90,12 @@ class OipHttp:
         self._answer(request, route, body)
 
     def _answer(self, request: HttpRequest, route: Route, body: bytes) -> None:
-        self._front.began()
         try:
             status, answer = self._describe(route, body)
         except TrilithError as error:
-            status, answer = http_status(error), oip_error_body(error, request.request_id)
+            self._refuse(request, error, route.endpoint)
+            return
+        self._front.began()
         request.respond(status, answer)
         self._front.ended(route.endpoint, route.method, str(status), None)
 
@@ -144,10 +137,9 @@ class OipHttp:
 
     def _refuse(self, request: HttpRequest, error: TrilithError, endpoint: str = "none") -> None:
         self._front.began()
-        status = http_status(error)
-        request.respond(status, oip_error_body(error, request.request_id))
+        _respond_error(request, error, request.request_id)
         method = request.method if request.method in _METHODS else "other"
-        self._front.ended(endpoint, method, str(status), None)
+        self._front.ended(endpoint, method, str(http_status(error)), None)
 
 
 class _HttpExchange(Exchange):
@@ -198,19 +190,23 @@ class _HttpExchange(Exchange):
         self.close("200")
 
     def fail(self, error: TrilithError) -> None:
-        headers = self._timeline_headers()
-        seconds = retry_after(error)
-        if seconds is not None:
-            headers.append((b"retry-after", seconds))
-        self._request.respond(http_status(error), oip_error_body(error, self.request_id), headers=headers)
+        _respond_error(self._request, error, self.request_id, self._timeline_headers())
 
     def status_of(self, error: TrilithError) -> str:
         return str(http_status(error))
 
     def _timeline_headers(self) -> list[tuple[bytes, bytes]]:
-        if self._headers.get(TIMELINE_HEADER) != b"1":
-            return []
-        return [(TIMELINE_HEADER, orjson.dumps(self.timeline.to_builtins()))]
+        return self.timeline_metadata() if self._headers.get(TIMELINE_KEY) == b"1" else []
+
+
+def _respond_error(
+    request: HttpRequest, error: TrilithError, request_id: str, headers: Sequence[tuple[bytes, bytes]] = ()
+) -> None:
+    """The one way in which an error is answered."""
+    seconds = retry_after(error)
+    if seconds is not None:
+        headers = (*headers, (b"retry-after", seconds))
+    request.respond(http_status(error), oip_error_body(error, request_id), headers=headers)
 
 
 async def _infer_late(exchange: _HttpExchange) -> None:

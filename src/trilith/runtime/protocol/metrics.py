@@ -1,21 +1,16 @@
-"""Metrics over HTTP, and what models count as metrics."""
+"""What models count, as metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trilith.errors import CallerError, MethodNotAllowed, NotFound
 from trilith.runtime.statistics import Duration, ModelStatistics
-from trilith.telemetry import Kind, Metrics, Snapshot, Source
-from trilith.telemetry.exposition import CONTENT_TYPE, render
-from trilith.wire.http_status import http_status, oip_error_body
+from trilith.telemetry import Kind, Snapshot, Source
 
 if TYPE_CHECKING:
-    from trilith.net.http1 import HttpRequest
     from trilith.runtime.protocol.port import RuntimePort
 
-_PATH: Final = "/metrics"
 _LABELS: Final = ("model", "version")
 
 _NUMBERS: Final[tuple[tuple[str, Kind, str, Callable[[ModelStatistics], float]], ...]] = (
@@ -40,30 +35,6 @@ _PHASES: Final[tuple[tuple[str, Callable[[ModelStatistics], Duration]], ...]] = 
     ("compute_infer", lambda found: found.compute_infer),
     ("compute_output", lambda found: found.compute_output),
 )
-
-
-class MetricsHttp:
-    """`GET /metrics` in the Prometheus text format."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    @staticmethod
-    def match(path: str) -> bool:
-        """Whether the path is this app's."""
-        return path == _PATH
-
-    def __call__(self, request: HttpRequest) -> None:
-        """Answers at once."""
-        error: CallerError | None = None
-        if request.path != _PATH:
-            error = NotFound(f"there is only {_PATH} here, not {request.path[:200]!r}")
-        elif request.method not in ("GET", "HEAD"):
-            error = MethodNotAllowed(f"{_PATH} takes GET, got {request.method[:20]}")
-        if error is not None:
-            request.respond(http_status(error), oip_error_body(error, request.request_id))
-            return
-        request.respond(200, render(self._metrics), content_type=CONTENT_TYPE)
 
 
 def model_source(runtime: RuntimePort) -> Source:

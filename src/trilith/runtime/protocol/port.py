@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from trilith.core.context import Context
-from trilith.core.request import InferRequest, InferResponse
+from trilith.core.request import InferRequest
 from trilith.core.tensor import TensorSpec
-from trilith.errors import TrilithError
 from trilith.runtime.statistics import ModelStatistics
-
-OnDone = Callable[[InferResponse | TrilithError], None]
+from trilith.runtime.ticket import OnDone
 
 
 class TicketPort(Protocol):
@@ -63,6 +61,11 @@ class ModelPort(Protocol):
     @property
     def state(self) -> str:
         """`READY`, or another of Triton's words."""
+        ...
+
+    @property
+    def allows_timeouts(self) -> bool:
+        """Whether requests may bring a time limit of their own."""
         ...
 
     @property

@@ -168,17 +168,6 @@ class DynamicBatcher(Generic[ItemT]):
         self._dispatched += len(batch)
         return batch
 
-    def next_wakeup(self) -> float | None:
-        """The instant at which time alone changes something: a deadline passes, or a window closes."""
-        deadline, window = self.next_deadline(), self.next_window_end()
-        if deadline is None or window is None:
-            return window if deadline is None else deadline
-        return min(deadline, window)
-
-    def next_deadline(self) -> float | None:
-        """The earliest deadline of the waiting items, or None."""
-        return self._deadlines.next_deadline()
-
     def next_window_end(self) -> float | None:
         """The instant at which the oldest open window closes, or None. Past ones are not reported again."""
         if not self._young:
