@@ -1,7 +1,7 @@
 """`@trilith.service` and `@trilith.api`: what they put on a class, and what they refuse.
 
 Rule 1: a decorated class stays the class that it was, a decorated function the function. The declaration is one
-attribute beside it.
+attribute beside it. Only a batched method or function changes: it takes what its callers give (`batched.py`).
 Rule 2: misuse is refused here, at import time, not at the first request.
 """
 
@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from trilith.errors import InvalidConfig
+from trilith.service.batched import BatchedFunction, BatchedMethod, BatchFunction, BatchMethod
 from trilith.service.depends import Dependency, ModelReference
-from trilith.service.options import ApiOptions, ServiceOptions, read_options
+from trilith.service.options import ApiOptions, Batch, ServiceOptions, read_options
 from trilith.service.signature import read_signature
 from trilith.service.spec import API_ATTRIBUTE, SERVICE_ATTRIBUTE, MethodSpec, ServiceSpec
 
@@ -23,8 +24,14 @@ Target = TypeVar("Target", bound=Callable[..., Any])
 @overload
 def api(function: Target, /) -> Target: ...
 @overload
-def api(**options: Any) -> Callable[[Target], Target]: ...
-def api(function: Target | None = None, /, **options: Any) -> Target | Callable[[Target], Target]:
+def api(
+    *, route: str | None = None, batch: None = None, idempotent: bool = False, timeout_s: float | None = None
+) -> Callable[[Target], Target]: ...
+@overload
+def api(
+    *, batch: Batch, route: str | None = None, idempotent: bool = False, timeout_s: float | None = None
+) -> BatchMethod: ...
+def api(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes a method of a service class public.
 
     Args:
@@ -36,10 +43,11 @@ def api(function: Target | None = None, /, **options: Any) -> Target | Callable[
     """
     read = read_options(ApiOptions, "@trilith.api", options)
 
-    def decorate(target: Target) -> Target:
+    def decorate(target: Callable[..., Any]) -> Any:
         _check_method(target)
-        setattr(target, API_ATTRIBUTE, read)
-        return target
+        declared: Any = target if read.batch is None else BatchedMethod(target)
+        setattr(declared, API_ATTRIBUTE, read)
+        return declared
 
     return decorate if function is None else decorate(function)
 
@@ -47,21 +55,47 @@ def api(function: Target | None = None, /, **options: Any) -> Target | Callable[
 def _check_method(target: object) -> None:
     if isinstance(target, (staticmethod, classmethod, property)):
         raise InvalidConfig(f"@trilith.api stands on a plain method with `self`, not on a {type(target).__name__}")
+    if isinstance(target, BatchedMethod) or hasattr(target, API_ATTRIBUTE):
+        raise InvalidConfig(f"{target.__qualname__} is declared with @trilith.api twice")  # type: ignore[attr-defined]
     if not inspect.isfunction(target):
         raise InvalidConfig(
             f"@trilith.api stands on a method of a class, got {target!r}; a class or function takes @trilith.service"
         )
     if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
         raise InvalidConfig(f"{target.__qualname__} is a generator; a method answers with one value")
-    if hasattr(target, API_ATTRIBUTE):
-        raise InvalidConfig(f"{target.__qualname__} is declared with @trilith.api twice")
 
 
 @overload
 def service(target: Target, /) -> Target: ...
 @overload
-def service(**options: Any) -> Callable[[Target], Target]: ...
-def service(target: Target | None = None, /, **options: Any) -> Target | Callable[[Target], Target]:
+def service(
+    *,
+    name: str = "",
+    replicas: int = 1,
+    cpu: float | None = None,
+    timeout_s: float = ...,
+    threads: int = ...,
+    concurrency: int | None = None,
+    max_waiting: int = ...,
+    route: str | None = None,
+    batch: None = None,
+    idempotent: bool = False,
+) -> Callable[[Target], Target]: ...
+@overload
+def service(
+    *,
+    batch: Batch,
+    name: str = "",
+    replicas: int = 1,
+    cpu: float | None = None,
+    timeout_s: float = ...,
+    threads: int = ...,
+    concurrency: int | None = None,
+    max_waiting: int = ...,
+    route: str | None = None,
+    idempotent: bool = False,
+) -> BatchFunction: ...
+def service(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes a class, or one function, a service. It stays the class or function that it was.
 
     Args:
@@ -73,7 +107,7 @@ def service(target: Target | None = None, /, **options: Any) -> Target | Callabl
         InvalidConfig: an option is unknown or wrong, or the class declares nothing that could be served.
     """
 
-    def decorate(found: Target) -> Target:
+    def decorate(found: Callable[..., Any]) -> Any:
         if isinstance(found, type):
             spec = _class_spec(found, read_options(ServiceOptions, "@trilith.service", options))
         elif inspect.isfunction(found):
@@ -82,6 +116,8 @@ def service(target: Target | None = None, /, **options: Any) -> Target | Callabl
             raise InvalidConfig(f"@trilith.service stands on a class or a function, got {found!r}")
         _read_early(spec)
         setattr(found, SERVICE_ATTRIBUTE, spec)
+        if spec.is_function and any(method.options.batch for method in spec.methods.values()):
+            return BatchedFunction(found)  # takes the function's attributes over, and with them the declaration
         return found
 
     return decorate if target is None else decorate(target)
@@ -99,10 +135,21 @@ def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:
         elif isinstance(value, ModelReference):
             spec.models[name] = value
         elif isinstance(declared := getattr(value, API_ATTRIBUTE, None), ApiOptions):
-            spec.methods[name] = MethodSpec(name, spec, value, declared)
+            spec.methods[name] = MethodSpec(name, spec, _definition(name, spec, value, declared), declared)
     if not spec.methods:
         raise InvalidConfig(f"{target.__name__} has no public method: put @trilith.api on at least one")
     return spec
+
+
+def _definition(name: str, spec: ServiceSpec, value: Any, declared: ApiOptions) -> Callable[..., Any]:
+    """The method as it is defined: over lists, when it is batched."""
+    if declared.batch is None:
+        function: Callable[..., Any] = value
+        return function
+    if not isinstance(value, BatchedMethod):
+        raise InvalidConfig(f"{spec.name}.{name}: put @trilith.api(batch=...) above its other decorators")
+    defined: Callable[..., Any] = value.batch
+    return defined
 
 
 def _members(target: type) -> dict[str, Any]:

@@ -8,8 +8,9 @@ Rule 2: a test may put its own object there: `ocr.detector = FakeDetector()`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
 
 from trilith.errors import InvalidConfig
 from trilith.service.ports import Placement, Resolver
@@ -20,6 +21,8 @@ _WIRING: Final = "__trilith_wiring__"
 _PLACEMENTS: Final = ("node", "replica")
 
 Other = TypeVar("Other")
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,19 @@ class ModelReference:
         return f"<model {self.reference}, placement {self.placement}>"
 
 
-def depends(service: type[Other]) -> Other:
+class FunctionCaller(Protocol[Parameters, Result]):
+    """What stands for a service that is one function: it is called as the function is."""
+
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        """The function's result."""
+        ...
+
+
+@overload
+def depends(service: type[Other]) -> Other: ...  # type: ignore[overload-overlap]  # a class is a callable too
+@overload
+def depends(service: Callable[Parameters, Result]) -> FunctionCaller[Parameters, Result]: ...
+def depends(service: Any) -> Any:
     """Stands for another service, as a class attribute.
 
     In an async method `await self.detector.detect(image)`; in a synchronous one `self.detector.detect(image)` waits.
@@ -113,7 +128,7 @@ def depends(service: type[Other]) -> Other:
         spec = spec_of(service)
     except InvalidConfig as error:
         raise InvalidConfig(f"trilith.depends takes a service: {error.message}") from error
-    return cast("Other", Dependency(spec))
+    return Dependency(spec)
 
 
 def _is_name(value: object) -> bool:
@@ -124,7 +139,8 @@ def model(reference: str, *, placement: Placement = "node") -> ModelProxy:
     """Stands for a model, as a class attribute.
 
     Args:
-        reference: a name in the project's `models/` folder, or a tag of the model store.
+        reference: the name of a model's folder. It is looked for in the folders that `trilith serve --models` names,
+            then in `models/` beside the file of the served class, then in `models/` of the current folder.
         placement: `node`: hosted once on each machine, by the runtime; `replica`: loaded in each replica's process.
 
     Raises:

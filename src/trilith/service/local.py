@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import types
 import weakref
 from collections import deque
 from pathlib import Path
@@ -39,8 +40,12 @@ def source_folder(target: Any) -> Path:
 
 
 def bound_method(instance: Any, method: MethodSpec) -> Any:
-    """The method of that instance; a function service is its own method."""
-    return instance if method.service.is_function else getattr(instance, method.name)
+    """The method of that instance, a batched one as it is defined; a function service is its own method."""
+    if method.service.is_function:
+        return instance
+    if method.options.batch is not None:
+        return types.MethodType(method.function, instance)
+    return getattr(instance, method.name)
 
 
 class InProcessResolver:

@@ -64,7 +64,8 @@ class ServiceOptions:
         timeout_s: seconds that a call may take, unless its method says otherwise.
         threads: threads in which a replica runs synchronous methods.
         concurrency: calls that one replica takes at a time; None: `threads` when all methods are synchronous, else 64.
-        max_waiting: calls that may wait for a replica; one more is refused with `queue_full`.
+        max_waiting: how many calls may wait while no replica has room; one more is refused with `queue_full`. Each
+            batched method has a queue of that bound for itself, all other methods share one.
     """
 
     name: str = ""

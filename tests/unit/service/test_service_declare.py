@@ -1,5 +1,7 @@
 """What `@trilith.service`, `@trilith.api`, `depends` and `model` accept and refuse."""
 
+import asyncio
+import functools
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -295,6 +297,54 @@ def test_a_batched_method_takes_and_gives_lists(parameter, result, message):
     read.__annotations__ = {"x": parameter, "return": result}
     with pytest.raises(InvalidConfig, match=message):
         trilith.service(type("Some", (), {"read": trilith.api(batch=Batch())(read)}))
+
+
+def test_batch_stands_above_other_decorators():
+    def other(function):
+        @functools.wraps(function)
+        async def wrapped(self, xs):
+            return await function(self, xs)
+
+        return wrapped
+
+    class Some:
+        @other
+        @trilith.api(batch=Batch())
+        async def read(self, xs: list[int]) -> list[int]:
+            return xs
+
+    with pytest.raises(InvalidConfig, match=r"Some.read: put @trilith.api\(batch=...\) above its other decorators"):
+        trilith.service(Some)
+
+
+def test_batched_twice():
+    @trilith.api(batch=Batch())
+    async def read(self, xs: list[int]) -> list[int]:
+        return xs
+
+    with pytest.raises(InvalidConfig, match=r"read is declared with @trilith.api twice"):
+        trilith.api(read)
+
+
+def test_a_subclass_keeps_and_overrides_batched_methods():
+    class Base:
+        @trilith.api(batch=Batch())
+        async def read(self, xs: list[int]) -> list[int]:
+            return [x + 1 for x in xs]
+
+        @trilith.api(batch=Batch())
+        async def other(self, xs: list[int]) -> list[int]:
+            return xs
+
+    @trilith.service
+    class Derived(Base):
+        @trilith.api(batch=Batch())
+        async def read(self, xs: list[int]) -> list[int]:
+            return [await super(Derived, self).read(x) * 10 for x in xs]
+
+    assert asyncio.run(Derived().read(1)) == 20
+    assert asyncio.run(Derived().other(1)) == 1
+    assert list(spec_of(Derived).methods) == ["read", "other"]
 
 
 def test_depends_takes_services_alone():

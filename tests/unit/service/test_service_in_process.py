@@ -1,6 +1,7 @@
 """`Ocr()` with no server: dependencies and batches in this process, from a loop and from threads."""
 
 import asyncio
+import inspect
 import threading
 
 import numpy as np
@@ -94,6 +95,38 @@ def test_an_instance_made_by_hand_works_on_a_loop():
 
     asyncio.run(main())
     assert Recognizer.built == 1
+
+
+def test_a_batched_method_called_by_hand_takes_one_item():
+    async def main():
+        recognizer = Recognizer()
+        assert await recognizer.read(np.ones(2, np.int64)) == "2"
+        assert await Recognizer.read.batch(recognizer, [np.ones(1, np.int64)] * 2) == ["1", "1"]
+        assert await recognizer.seen() == [1, 2]
+        with pytest.raises(ServiceError, match="was given a batch of 1 and returned 0 results"):
+            await recognizer.broken(xs=1)
+        with pytest.raises(ValueError, match="no"):
+            await recognizer.picky(-1)
+        with pytest.raises(TypeError, match="missing a required argument"):
+            await recognizer.picky()
+        return recognizer
+
+    recognizer = asyncio.run(main())
+    assert recognizer.read_in_thread(np.ones(1)) == "True"
+    assert inspect.iscoroutinefunction(recognizer.read)
+    assert list(inspect.signature(recognizer.read).parameters) == ["crops"]
+    assert recognizer.read.__doc__ == Recognizer.read.__doc__ == "Reads one crop."
+
+
+def test_a_batched_function_called_by_hand_takes_one_item(call_once):
+    @trilith.service(batch=trilith.Batch(max_size=2))
+    async def length(words: list[str]) -> list[int]:
+        return [len(word) for word in words]
+
+    assert asyncio.run(length("abc")) == 3
+    assert asyncio.run(length.batch(["a", "bc"])) == [1, 2]
+    assert call_once(length, "length", b'{"words": "abcd"}').body == b"4"
+    assert spec_of(length).name == "length"
 
 
 def test_an_instance_made_by_hand_works_without_a_loop():
