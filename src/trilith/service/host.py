@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from trilith.core.context import Context, current_context
@@ -147,7 +148,7 @@ class ServiceHost:
             short = hosted.plain and meta.content_type == JSON and not meta.trace
             run = self._run_plain if short else self._run_asynchronous
             task = self._loop.create_task(run(hosted, call))
-            call.abort = task.cancel
+            call.abort = partial(self._abort, task, (call,))
         else:
             task = self._loop.create_task(self._run_synchronous(hosted, call))
         self._active[call] = task
@@ -166,11 +167,22 @@ class ServiceHost:
 
         def abort() -> None:
             if asynchronous and all(call.done for call in calls):
-                task.cancel()
+                self._abort(task, calls)
 
         for call in calls:
             call.abort = abort
             self._active[call] = task
+
+    def _abort(self, task: asyncio.Task[None], calls: Sequence[ServiceCall]) -> None:
+        """Cancels the task of calls that nobody waits for any more."""
+        task.cancel()
+        # A task that is cancelled before its first step never runs, nor its `finally`: the end is seen to from here.
+        task.add_done_callback(lambda _: self._end_all(calls))
+
+    def _end_all(self, calls: Sequence[ServiceCall]) -> None:
+        for call in calls:
+            if call.working:
+                self._end(call, None)
 
     def _refuse(self, call: ServiceCall) -> TrilithError:
         if self._stopped:

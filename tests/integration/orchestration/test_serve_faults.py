@@ -336,3 +336,81 @@ def test_cpu_bounds_the_threads_of_native_libraries(serve, tmp_path):
     server = serve(f"{source}:threads")
     assert server.post("/threads") == (200, "1")
     assert len(server.replica_pids("threads")) == 1
+
+
+REVISION_1 = """
+import trilith
+
+@trilith.service
+class Helper:
+    @trilith.api(batch=trilith.Batch(max_size=4))
+    async def double(self, values: list[int]) -> list[int]:
+        return [2 * value for value in values]
+
+@trilith.service
+class App:
+    helper = trilith.depends(Helper)
+
+    @trilith.api(idempotent=True)
+    async def answer(self, n: int) -> int:
+        return await self.helper.double(n)
+"""
+REVISION_2 = """
+import trilith
+
+@trilith.service
+class App:
+    @trilith.api(idempotent=True)
+    async def answer(self, n: int) -> int:
+        return 3 * n
+
+    @trilith.api
+    async def more(self, n: str) -> str:
+        return n + n
+"""
+REVISION_3 = REVISION_2.replace(
+    "class App:", "class App:\n    def __init__(self):\n        raise ValueError('not today')\n"
+)
+
+
+def test_reload_switches_services_and_methods_in_one_step(serve, tmp_path):
+    source = tmp_path / "app.py"
+    source.write_text(REVISION_1)
+    server = serve(f"{source}:App", "--reload")
+    server.wait_line("watching")
+    with Load(server, "/answer", {"n": 7}, callers=4) as load:
+        server.wait_until(lambda: len(load.outcomes) > 20)
+        source.write_text(REVISION_2)
+        server.wait_until(lambda: (200, b"21") in load.outcomes[-4:])
+        seen = len(load.outcomes)
+        server.wait_until(lambda: len(load.outcomes) > seen + 20)
+    assert set(load.outcomes) == {(200, b"14"), (200, b"21")}
+    assert server.post("/more", {"n": "ab"}) == (200, "abab")
+    server.wait_until(lambda: json.loads(server.get("/readyz")[1])["ready"])
+    server.wait_until(lambda: [entry["name"] for entry in server.status()["services"]] == ["App"])
+    source.write_text(REVISION_3)
+    server.wait_line("the revision before it keeps serving")
+    assert server.post("/answer", {"n": 7}) == (200, 21)
+    source.write_text(REVISION_1)
+    server.wait_until(lambda: server.post("/answer", {"n": 7}) == (200, 14))
+
+
+def test_nested_calls_that_are_given_up_leave_nothing_behind(serve):
+    server = serve(CALLS)
+    body = json.dumps({"x": [1.0] * 40}).encode()
+    headers = f"host: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+    head = f"POST /doubled HTTP/1.1\r\n{headers}\r\n\r\n"
+    for _ in range(30):
+        with socket.create_connection(("127.0.0.1", server.http)) as client:
+            client.sendall(head.encode() + body)
+            server.wait_until(lambda: any(entry["in_flight"] for entry in server.status()["services"]))
+    server.wait_until(lambda: all(entry["in_flight"] == entry["waiting"] == 0 for entry in server.status()["services"]))
+    assert server.post("/doubled", {"x": [2.0]}) == (200, [4.0])
+
+
+def test_a_start_that_takes_long_says_what_it_waits_for(serve, tmp_path):
+    source = tmp_path / "slow.py"
+    source.write_text("import time\ntime.sleep(600)\n")
+    server = serve(f"{source}:App", ready=False)
+    server.wait_line("still starting")
+    assert server.terminate() == 0

@@ -321,3 +321,20 @@ def test_functions_are_hosted_too(call_once, kind):
             return a + b
 
     assert call_once(add, "add", b'{"a": 2}').body == b"3"
+
+
+def test_a_call_that_is_cancelled_before_its_first_step_ends_too(serve):
+    async def scenario(hosted):
+        ended = []
+        for method in ("wait", "uses_tasks"):
+            call, future = hosted.make(method)
+            call.on_end = lambda: ended.append(1)
+            hosted.host.handle(call)
+            call.cancel()  # in the same turn of the loop: its task has not begun
+            with pytest.raises(Cancelled):
+                await future
+            await hosted.idle()
+            assert not call.working
+        assert ended == [1, 1]
+
+    serve(Every, scenario)

@@ -136,6 +136,7 @@ class Agent:
                 self._give_up()
             self._changed.set()
         code = await gateway.wait()
+        gateway.channel.close()
         if self._stopping:
             return
         now = time.monotonic()
@@ -167,6 +168,7 @@ class Agent:
                 self._told.add(told)
             self._changed.set()
         code = await replica.process.wait()
+        replica.process.channel.close()
         now = time.monotonic()
         expected = replica.state in (ReplicaState.STOPPING, ReplicaState.DRAINING)
         ready_for_s = None if replica.ready_at is None else now - replica.ready_at

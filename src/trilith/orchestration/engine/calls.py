@@ -42,6 +42,7 @@ class PendingCall:
         sink: where the answer goes.
         trace: whether the caller asked for its timeline.
         attempt: how often it was sent to a replica.
+        revision: of the replica that makes the call, whose like it wants to meet; 0 for calls from outside.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class PendingCall:
         "link",
         "meta",
         "received_at",
+        "revision",
         "route",
         "sent_at",
         "settled",
@@ -74,8 +76,10 @@ class PendingCall:
         deadline: float,
         sink: Sink,
         trace: bool,
+        revision: int = 0,
     ) -> None:
         self.route = route
+        self.revision = revision
         self.meta = meta
         self.buffers = buffers
         self.deadline = deadline

@@ -49,6 +49,7 @@ from trilith.telemetry.exposition import CONTENT_TYPE, render
 from trilith.wire.calls import CallMeta, unpack_call
 
 _log: Final = logging.getLogger("trilith.gateway")
+_KEPT = 4  # revisions
 _PEER_GRANT = 4096  # calls that one replica may have at the gateway; their own queues bound them earlier
 
 
@@ -72,6 +73,7 @@ class Gateway:
         self._rows: list[control.ReplicaRow] = []
         self._application: Application | None = None  # that is served
         self._prepared: Application | None = None  # whose models are loaded, or being loaded
+        self._applications: dict[int, Application] = {}  # the last ones: replicas of theirs may still finish calls
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -148,6 +150,7 @@ class Gateway:
         """Loads the models of a revision; the one that is served goes on meanwhile."""
         application = read_application(order.description, order.revision)
         self._prepared = application
+        self._applications[order.revision] = application
         if order.publish:
             self._publish(application)
         await asyncio.shield(loading)
@@ -158,6 +161,9 @@ class Gateway:
     def _publish(self, application: Application) -> None:
         """Calls go to this revision from now on."""
         self._application = application
+        self._applications = {
+            revision: entry for revision, entry in self._applications.items() if revision > application.revision - _KEPT
+        }
         services = [service.name for service in application.description.services]
         self._router.publish(application.revision, services, application.methods.values())
         self._front.serve_methods(application.paths)
@@ -197,21 +203,22 @@ class Gateway:
 
         peer.on_notice = noticed
         peer.on_lost = lost
-        peer.on_call = self._called
+        peer.on_call = lambda incoming: self._called(incoming, links[0].revision if links else 0)
 
-    def _called(self, incoming: IncomingCall) -> None:
+    def _called(self, incoming: IncomingCall, revision: int) -> None:
         """A replica calls a model, or another service."""
         try:
             meta = unpack_call(incoming.meta)
             if meta.service:
-                self._relay(incoming, meta)
+                self._relay(incoming, meta, revision)
             else:
                 self._models.take(incoming, meta)
         except TrilithError as error:
             incoming.fail(error.code, error.message)
 
-    def _relay(self, incoming: IncomingCall, meta: CallMeta) -> None:
-        methods = self._application.methods if self._application is not None else {}
+    def _relay(self, incoming: IncomingCall, meta: CallMeta, revision: int) -> None:
+        application = self._applications.get(revision, self._application)
+        methods = application.methods if application is not None else {}
         route = methods.get((meta.service, meta.method))
         if route is None:
             incoming.fail("not_found", f"the service {meta.service} has no method {meta.method}")
@@ -228,6 +235,7 @@ class Gateway:
             deadline=limit if incoming.deadline is None else min(limit, incoming.deadline),
             sink=PeerSink(incoming),
             trace=meta.trace,
+            revision=revision,
         )
         incoming.on_cancel = lambda: self._router.cancel(call)
         try:

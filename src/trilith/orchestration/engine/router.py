@@ -66,6 +66,7 @@ class Router:
         self._health: HealthWatch[int] = HealthWatch(unresponsive_s)
         self._next_look = 0.0
         self._revision = 0  # that calls go to
+        self._late: list[PendingCall] = []  # of replicas of other revisions, whose like has no room now
         self._retry = retry if retry is not None else RetryPolicy()
         self._deployments: dict[str, Deployment] = {}
         self._batches: dict[tuple[str, str], BatchQueue] = {}
@@ -144,7 +145,7 @@ class Router:
 
     def not_ready(self) -> list[str]:
         """Services without a replica that serves."""
-        return [entry.service for entry in self._deployments.values() if entry.declared and not entry.replicas]
+        return sorted(entry.service for entry in self._deployments.values() if entry.declared and not entry.replicas)
 
     def ready(self) -> bool:
         """Whether each service has a replica that serves."""
@@ -177,12 +178,13 @@ class Router:
 
     def lost(self, link: ReplicaLink, calls: list[LostCall]) -> None:
         """The replica's connection died."""
-        deployment = self._deployments[link.service]
+        deployment = self._deployments.get(link.service)
         link.removed = True
         self._health.forget(link.replica_id)
-        for group in (deployment.replicas, deployment.standby, deployment.leaving):
-            if link in group:
-                group.remove(link)
+        if deployment is not None:
+            for group in (deployment.replicas, deployment.standby, deployment.leaving):
+                if link in group:
+                    group.remove(link)
         begun = {call.call_id: call.accepted for call in calls}
         held, link.calls = link.calls, {}
         again: list[PendingCall] = []
@@ -238,7 +240,24 @@ class Router:
         except TrilithError as error:
             self._fail(call, error)
 
+    def _place_beside(self, call: PendingCall) -> None:
+        """Places a call that a replica of another revision makes: its own kind answers it, while there is one."""
+        route = call.route
+        deployment = self._deployments.get(route.service)
+        alike = [link for link in deployment.everyone if link.revision == call.revision] if deployment else []
+        free = [link for link in alike if link.peer.credits > 0]
+        if free:
+            self.send(min(free, key=lambda link: link.in_flight), call, time.monotonic())
+        elif alike:
+            self._late.append(call)  # tried again with the next tick
+        else:
+            call.revision = 0
+            self._place(call, first=False, bounded=True)
+
     def _place(self, call: PendingCall, *, first: bool, bounded: bool) -> None:
+        if call.revision and call.revision != self._revision:
+            self._place_beside(call)
+            return
         route = call.route
         deployment = self._deployments.get(route.service)
         if deployment is None:
@@ -284,7 +303,7 @@ class Router:
             else:
                 self._fail(call, error_from_code(reply.error_code, reply.error_message))
         if link.removed:
-            self._tell_if_idle(self._deployments[link.service], link)
+            self._tell_if_idle(self._deployments.get(link.service), link)
 
     def succeed(self, call: PendingCall, meta: bytes, buffers: Any) -> None:
         """Settles a call with its result."""
@@ -311,25 +330,36 @@ class Router:
 
     def _withdraw(self, call: PendingCall) -> None:
         """Takes the call back from wherever it is."""
-        route = call.route
-        if route.batch_rows:
+        route, link = call.route, call.link
+        if link is not None and link.calls.get(call.call_id) is call:
+            link.peer.cancel(call.call_id)
+            # The peer counts the slot as taken until the replica lets go; the reply itself is not delivered any more.
+            del link.calls[call.call_id]
+        elif route.batch_rows:
             queue = self._batches.get((route.service, route.method))
             if queue is not None:
                 queue.withdraw(call)
-        elif call.link is not None:
-            call.link.peer.cancel(call.call_id)
-            # The peer counts the slot as taken until the replica lets go; the reply itself is not delivered any more.
-            call.link.calls.pop(call.call_id, None)
-        else:
+        elif route.service in self._deployments:
             waiting = self._deployments[route.service].waiting
             if call in waiting:
                 waiting.remove(call)
 
-    def _tell_if_idle(self, deployment: Deployment, link: ReplicaLink) -> None:
-        if link in deployment.leaving and link.in_flight == 0:
+    def _tell_if_idle(self, deployment: Deployment | None, link: ReplicaLink) -> None:
+        if deployment is not None and link in deployment.leaving and not self._needed(link):
             deployment.leaving.remove(link)
             self._on_idle(link.replica_id)
             self._drop_deserted()
+
+    def _needed(self, link: ReplicaLink) -> bool:
+        """Whether it has work, or may get some: replicas of its own revision that still work may call it."""
+        if link.in_flight:
+            return True
+        return link.revision != self._revision and any(
+            other.in_flight
+            for deployment in self._deployments.values()
+            for other in deployment.everyone
+            if other.revision == link.revision
+        )
 
     def _tick(self) -> None:
         # The next tick first: whatever goes wrong in this one, deadlines are enforced.
@@ -348,6 +378,10 @@ class Router:
                     f" {call.deadline - call.received_at:.3g} s: the time ran out {where}"
                 ),
             )
+        late, self._late = self._late, []
+        for call in late:
+            if not call.settled:
+                self._place_again(call, first=False)
         for queue in self._batches.values():
             queue.pump(now)
         for deployment in list(self._deployments.values()):

@@ -162,6 +162,8 @@ async def _main(control_fd: int, arguments: WorkerArguments) -> None:
         channel.send(control.Failed(reason=error.message, detail=detail))
         await channel.flush()
         raise SystemExit(1) from error
+    finally:
+        channel.close()
 
 
 def main() -> None:

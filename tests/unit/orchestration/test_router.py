@@ -1,0 +1,308 @@
+"""The router over fake connections: every call is settled once, and none waits beside a free replica."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from trilith.errors import NotFound, QueueFull, TrilithError
+from trilith.net.transport import LostCall, Reply
+from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.deployments import MethodRoute, ReplicaLink
+from trilith.orchestration.engine.router import Router
+from trilith.wire.batches import FLAG_BATCH, BatchItemResult, decode_batch, encode_batch
+
+
+class FakePeer:
+    """A connection whose other end the test plays."""
+
+    def __init__(self, grant=2):
+        self.grant = grant
+        self.calls = {}
+        self.cancelled = set()
+        self.next_id = 0
+        self.on_credits = None
+        self.last_heard_at = time.monotonic()
+
+    @property
+    def in_flight(self):
+        return len(self.calls)
+
+    @property
+    def credits(self):
+        return max(0, self.grant - len(self.calls))
+
+    def call(self, meta, buffers, on_reply, *, deadline=None, flags=0):
+        assert self.credits > 0
+        self.next_id += 1
+        self.calls[self.next_id] = (meta, list(buffers), on_reply, flags)
+        return self.next_id
+
+    def cancel(self, call_id):
+        self.cancelled.add(call_id)
+
+    def answer(self, call_id, *, ok=True):
+        had_room = self.credits > 0
+        meta, buffers, on_reply, flags = self.calls.pop(call_id)
+        if call_id not in self.cancelled:
+            if flags & FLAG_BATCH and ok:
+                items = decode_batch(meta, len(buffers))
+                meta = encode_batch(
+                    [BatchItemResult(ok=index != 1, code="service_failed") for index in range(len(items))]
+                )
+            on_reply(Reply(ok, meta if ok else b"", [], "" if ok else "service_failed", "no", 1.0, 2.0, 0))
+        if not had_room and self.on_credits is not None:
+            self.on_credits()
+
+
+class Sink:
+    def __init__(self):
+        self.outcomes = []
+
+    def answer(self, call, meta, buffers):
+        self.outcomes.append("ok")
+
+    def fail(self, call, error):
+        self.outcomes.append(error.code)
+
+
+def route(method, *, service="S", batch_rows=0, idempotent=False, queue_limit=6):
+    return MethodRoute(
+        service=service,
+        method=method,
+        timeout_s=60.0,
+        idempotent=idempotent,
+        batch_rows=batch_rows,
+        batch_wait_s=0.0,
+        queue_limit=queue_limit,
+    )
+
+
+REVISIONS = (
+    [route("plain"), route("safe", idempotent=True), route("many", batch_rows=3, idempotent=True)],
+    [route("plain", batch_rows=2), route("many", batch_rows=4), route("new", service="T")],
+)
+
+
+class RouterMachine(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.idle = []
+        self.router = Router(observe=lambda call, error: None, on_idle=self.idle.append, on_unwell=lambda *_: None)
+        self.links = []
+        self.calls = []
+        self.revision = 0
+        self.next_replica = 0
+        self.publish()
+
+    @rule()
+    def publish(self):
+        self.revision += 1
+        self.routes = {(r.service, r.method): r for r in REVISIONS[self.revision % 2]}
+        self.router.publish(self.revision, {service for service, _ in self.routes}, self.routes.values())
+
+    @rule(service=st.sampled_from("ST"), ahead=st.integers(-1, 1))
+    def add(self, service, ahead):
+        self.next_replica += 1
+        link = ReplicaLink(
+            replica_id=self.next_replica, service=service, revision=self.revision + ahead, pid=1, peer=FakePeer()
+        )
+        self.links.append(link)
+        self.router.add(link)
+
+    @rule(data=st.data(), behind=st.sampled_from([None, 0, 1]))
+    def submit(self, data, behind):
+        """From outside, or from a replica of this or the last revision."""
+        wanted = data.draw(st.sampled_from(sorted(self.routes)))
+        revision = 0 if behind is None else self.revision - behind
+        now = time.monotonic()
+        call = PendingCall(
+            self.routes[wanted],
+            b"m",
+            (b"b",),
+            received_at=now,
+            submitted_at=now,
+            deadline=now + 60,
+            sink=Sink(),
+            trace=False,
+            revision=revision,
+        )
+        try:
+            self.router.submit(call)
+        except (QueueFull, NotFound) as error:
+            self.router.fail(call, error)
+        self.calls.append(call)
+
+    def busy(self):
+        return [(link, call_id) for link in self.links for call_id in link.peer.calls]
+
+    @precondition(busy)
+    @rule(data=st.data(), ok=st.booleans())
+    def answer(self, data, ok):
+        link, call_id = data.draw(st.sampled_from(self.busy()))
+        link.peer.answer(call_id, ok=ok)
+
+    @precondition(lambda self: self.links)
+    @rule(data=st.data(), begun=st.booleans())
+    def lose(self, data, begun):
+        link = data.draw(st.sampled_from(self.links))
+        self.links.remove(link)
+        lost = [LostCall(call_id, begun) for call_id in link.peer.calls if call_id not in link.peer.cancelled]
+        link.peer.calls.clear()
+        link.peer.grant = 0
+        self.router.lost(link, lost)
+
+    @precondition(lambda self: self.links)
+    @rule(data=st.data())
+    def remove(self, data):
+        self.router.remove(data.draw(st.sampled_from(self.links)).replica_id)
+
+    @precondition(lambda self: self.calls)
+    @rule(data=st.data())
+    def cancel(self, data):
+        self.router.cancel(data.draw(st.sampled_from(self.calls)))
+
+    @invariant()
+    def settled_once(self):
+        for call in self.calls:
+            assert len(call.sink.outcomes) == int(call.settled), call.sink.outcomes
+
+    @invariant()
+    def nothing_waits_beside_a_free_replica(self):
+        for deployment in self.router.deployments:
+            if any(link.room > 0 for link in deployment.replicas):
+                assert not [call for call in deployment.waiting if not call.settled]
+
+    @invariant()
+    def only_the_published_revision_is_called(self):
+        for deployment in self.router.deployments:
+            assert all(link.revision == self.revision for link in deployment.replicas)
+
+    def teardown(self):
+        """When every replica answers and each service has one, every call ends."""
+        for service in "ST":
+            self.add(service, 0)
+        while self.busy() or self.router._late:
+            for link, call_id in self.busy():
+                link.peer.answer(call_id)
+            late, self.router._late = self.router._late, []
+            for call in late:  # as the router's timer does
+                if not call.settled:
+                    self.router._place_again(call, first=False)
+        self.settled_once()
+        for call in self.calls:
+            assert call.settled, (call.route, self.router.deployments)
+
+
+TestRouter = RouterMachine.TestCase
+TestRouter.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+
+
+def _call(of, **given):
+    now = time.monotonic()
+    return PendingCall(
+        of,
+        b"m",
+        (b"b",),
+        received_at=now,
+        submitted_at=now,
+        deadline=now + given.get("left_s", 60),
+        sink=Sink(),
+        trace=False,
+    )
+
+
+def _router(*routes):
+    router = Router(observe=lambda call, error: None, on_idle=lambda _: None, on_unwell=lambda *_: None)
+    router.publish(1, {r.service for r in routes}, routes)
+    return router
+
+
+def _link(service="S", revision=1, grant=2):
+    return ReplicaLink(replica_id=1, service=service, revision=revision, pid=1, peer=FakePeer(grant))
+
+
+def test_a_full_queue_does_not_strand_the_batch_of_a_dead_replica():
+    many = route("many", batch_rows=4, idempotent=True, queue_limit=2)
+    router = _router(many)
+    link = _link()
+    router.add(link)
+    calls = [_call(many)]
+    router.submit(calls[0])
+    for _ in range(2):
+        calls.append(_call(many))
+        router.submit(calls[-1])
+    with pytest.raises(QueueFull, match="try again later"):
+        router.submit(_call(many))
+    router.lost(link, [LostCall(1, True)])
+    other = _link()
+    router.add(other)
+    while other.peer.calls:
+        for call_id in list(other.peer.calls):
+            other.peer.answer(call_id)
+    assert all(call.settled for call in calls)
+
+
+def test_a_service_that_is_gone_is_not_missed():
+    router = _router(route("a"), route("b", service="T"))
+    waiting = _call(route("b", service="T"))
+    router.submit(waiting)
+    assert router.not_ready() == ["S", "T"]
+    router.publish(2, {"S"}, [route("a")])
+    assert waiting.sink.outcomes == [NotFound.code]
+    assert router.not_ready() == ["S"]
+    assert [entry.service for entry in router.deployments] == ["S"]
+
+
+def test_a_new_revision_brings_its_batch_sizes():
+    router = _router(route("many", batch_rows=1))
+    calls = [_call(route("many", batch_rows=1)) for _ in range(4)]
+    for call in calls:
+        router.submit(call)
+    router.publish(2, {"S"}, [route("many", batch_rows=4)])
+    link = _link(revision=2)
+    router.add(link)
+    [(meta, buffers, _, _)] = link.peer.calls.values()
+    assert len(decode_batch(meta, len(buffers))) == 4
+
+
+def test_deadlines_are_enforced_wherever_the_call_is():
+    async def main():
+        plain = route("plain")
+        router = _router(plain)
+        router.start()
+        link = _link(grant=1)
+        router.add(link)
+        held, waiting = _call(plain, left_s=0.05), _call(plain, left_s=0.05)
+        router.submit(held)
+        router.submit(waiting)
+        async with asyncio.timeout(5):
+            while not (held.settled and waiting.settled):  # noqa: ASYNC110  the router's own timer settles them
+                await asyncio.sleep(0)
+        router.stop()
+        assert held.sink.outcomes == waiting.sink.outcomes == ["deadline_exceeded"]
+        assert link.peer.cancelled == {1}
+        assert link.in_flight == 1  # the slot is the replica's until it answers
+
+    asyncio.run(main())
+
+
+def test_an_answer_that_cannot_be_sent_is_an_error_for_the_caller():
+    class Refusing(Sink):
+        def answer(self, call, meta, buffers):
+            raise TrilithError("a header that is none")
+
+    plain = route("plain")
+    router = _router(plain)
+    link = _link()
+    router.add(link)
+    call = _call(plain)
+    call.sink = Refusing()
+    router.submit(call)
+    link.peer.answer(1)
+    assert call.sink.outcomes == [TrilithError.code]
