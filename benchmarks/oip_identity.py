@@ -20,11 +20,15 @@ import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# Run as a file, Python looks for modules beside it and not in the folder above, where `benchmarks` is.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import uvloop
-from grpc_load import GrpcLoad, identity_request
+from benchmarks.grpc_load import GrpcLoad, identity_request
 
 from trilith.measure import DurationHistogram, cpu_seconds
 from trilith.net.grpc import GrpcServer
@@ -45,6 +49,15 @@ output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] }
 dynamic_batching { }
 """
 TENSOR = {"name": "INPUT0", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 2.5, 3.25, 0.1]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuTimes:
+    """Microseconds of server CPU a request."""
+
+    http_us: float
+    grpc_us: float
+    aio_us: float
 
 
 async def serve() -> None:
@@ -132,11 +145,28 @@ def child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.wait(10)
 
 
-def measure(name: str, load: Load, port: int, pid: int, options: argparse.Namespace) -> float:
+def measure_all(seconds: float, in_flight: int) -> CpuTimes:
+    """One run against each of the three. Prints a line for each.
+
+    Raises:
+        RuntimeError: a server does not answer as it should.
+    """
+    with child(__file__, "--serve") as process:
+        http_port, grpc_port = map(int, process.stdout.readline().split())
+        http_us = measure("trilith, HTTP JSON", http_load, http_port, process.pid, seconds, in_flight)
+        grpc_us = measure("trilith, gRPC", grpc_load, grpc_port, process.pid, seconds, in_flight)
+    port = free_port()
+    with child(str(PEER), str(port)) as process:
+        wait_listening(port)
+        aio_us = measure("grpc.aio on uvloop", grpc_load, port, process.pid, seconds, in_flight)
+    return CpuTimes(http_us=http_us, grpc_us=grpc_us, aio_us=aio_us)
+
+
+def measure(name: str, load: Load, port: int, pid: int, seconds: float, in_flight: int) -> float:
     """Prints one line; returns CPU microseconds a request."""
-    uvloop.run(load(port, options.in_flight, 0.5))
+    uvloop.run(load(port, in_flight, 0.5))
     before_s, started_at = cpu_seconds(pid), time.perf_counter()
-    summary = uvloop.run(load(port, options.in_flight, options.seconds)).summary()
+    summary = uvloop.run(load(port, in_flight, seconds)).summary()
     elapsed_s = time.perf_counter() - started_at
     cpu_us = (cpu_seconds(pid) - before_s) / summary.count * 1e6
     print(
@@ -170,15 +200,8 @@ def main() -> None:
     if options.serve:
         uvloop.run(serve())
         return
-    with child(__file__, "--serve") as process:
-        http_port, grpc_port = map(int, process.stdout.readline().split())
-        measure("trilith, HTTP JSON", http_load, http_port, process.pid, options)
-        ours_us = measure("trilith, gRPC", grpc_load, grpc_port, process.pid, options)
-    port = free_port()
-    with child(str(PEER), str(port)) as process:
-        wait_listening(port)
-        theirs_us = measure("grpc.aio on uvloop", grpc_load, port, process.pid, options)
-    print(f"grpc.aio takes {theirs_us / ours_us:.1f} times the CPU of Trilith's gRPC")
+    found = measure_all(options.seconds, options.in_flight)
+    print(f"grpc.aio takes {found.aio_us / found.grpc_us:.1f} times the CPU of Trilith's gRPC")
 
 
 if __name__ == "__main__":

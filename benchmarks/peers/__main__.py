@@ -18,10 +18,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.driver import Figures, measure
+from benchmarks.peers.driver import Figures
 from benchmarks.peers.environment import DEFAULT_FOLDER, ensure, versions
 from benchmarks.peers.registry import PEERS, Peer
-from benchmarks.peers.server import PeerFailed, running
+from benchmarks.peers.rounds import measure_rounds
 from benchmarks.peers.workloads import WORKLOADS
 from rich.console import Console
 from rich.table import Table
@@ -41,33 +41,15 @@ def main() -> int:
         "generator": "wrk, one thread" if wrk is not None else "trilith",
         "generator_and_server": "on the same cores, not pinned",
     }
-    measured: dict[str, list[Figures]] = {peer.name: [] for peer in chosen}
-    failures: dict[str, str] = {}
-    for turn in range(1, options.rounds + 1):
-        for peer in chosen:
-            try:
-                with running(peer, bins[peer.name], workload) as (pid, port):
-                    figures = measure(
-                        peer,
-                        workload,
-                        pid,
-                        port,
-                        concurrency=options.concurrency,
-                        duration_s=options.duration,
-                        wrk=wrk,
-                    )
-            except PeerFailed as error:
-                failures[peer.name] = str(error)
-                print(f"round {turn}: {error}", file=sys.stderr, flush=True)
-                continue
-            measured[peer.name].append(figures)
-            print(
-                f"round {turn}: {peer.name:10} {figures.requests_per_s:10,.0f} req/s"
-                f" {figures.server_cpu_per_request_s * 1e6:8.1f} us CPU/req  p99 {figures.p99_s * 1e3:.2f} ms"
-                + (f"  FAILED {figures.failed}" if figures.failed else ""),
-                file=sys.stderr,
-                flush=True,
-            )
+    measured, failures = measure_rounds(
+        chosen,
+        bins,
+        workload,
+        concurrency=options.concurrency,
+        duration_s=options.duration,
+        rounds=options.rounds,
+        wrk=wrk,
+    )
     medians = {name: _median(all_figures) for name, all_figures in measured.items() if all_figures}
     rounds = {name: len(figures) for name, figures in measured.items()}
     Console(highlight=False, width=110).print(_table(options, medians, rounds))

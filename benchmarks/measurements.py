@@ -1,0 +1,190 @@
+"""The measurements behind the goals: each gives the figures of its rounds, by the keys of `goals.GOALS`.
+
+Every server is started as a user starts it, and ended by the id of the process that was started here.
+"""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import ocr, oip_identity
+from benchmarks.goals import Samples
+from benchmarks.peers.driver import Figures
+from benchmarks.peers.environment import DEFAULT_FOLDER, ensure
+from benchmarks.peers.registry import APPS, PEERS
+from benchmarks.peers.rounds import measure_rounds
+from benchmarks.peers.workloads import Workload
+from benchmarks.peers.workloads import echo as echo_workload
+
+_CONCURRENCY = 32
+_FIRST_ANSWER_WITHIN_S = 30.0
+_HEAVY = ("numpy", "pydantic", "asyncio", "msgspec", "rich", "cyclopts", "uvloop", "onnxruntime", "grpc")
+_IMPORT = f"""
+import sys, time
+started = time.perf_counter()
+import trilith
+elapsed_s = time.perf_counter() - started
+print(elapsed_s, sum(name in sys.modules for name in {_HEAVY!r}))
+"""
+
+
+class MeasurementFailed(Exception):
+    """There are no figures; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How long it may take.
+
+    Attributes:
+        rounds: of everything that is repeated A B A B.
+        seconds: of one run against a server.
+        ocr_seconds: of one run of the OCR pipeline.
+        starts: of `trilith serve`.
+        imports: of `import trilith`.
+    """
+
+    rounds: int = 3
+    seconds: float = 5.0
+    ocr_seconds: float = 15.0
+    starts: int = 5
+    imports: int = 10
+
+
+QUICK = Effort(rounds=1, seconds=1.0, ocr_seconds=3.0, starts=2, imports=3)
+"""Shows that it works; its figures are worth little."""
+
+
+def echo(effort: Effort) -> Samples:
+    """Trilith alone: the echo service."""
+    figures = _rounds(["trilith"], effort)["trilith"]
+    return {"echo.cpu": [found.server_cpu_per_request_s * 1e6 for found in figures]}
+
+
+def peers(effort: Effort) -> Samples:
+    """The same service beside those of its peers, in interleaved rounds."""
+    names = ["mosec", "ray-fast", "bentoml", "granian"]
+    measured = _rounds(["trilith", *names], effort)
+    return {
+        f"peers.{name}": [
+            ours.requests_per_s / theirs.requests_per_s
+            for ours, theirs in zip(measured["trilith"], measured[name], strict=False)
+        ]
+        for name in names
+    }
+
+
+def oip(effort: Effort) -> Samples:
+    """The Open Inference Protocol on an identity model, and grpc.aio beside it."""
+    rounds = [oip_identity.measure_all(effort.seconds, _CONCURRENCY) for _ in range(effort.rounds)]
+    return {
+        "oip.http": [found.http_us for found in rounds],
+        "oip.grpc": [found.grpc_us for found in rounds],
+        "oip.aio": [found.aio_us / found.grpc_us for found in rounds],
+    }
+
+
+def ocr_pages(effort: Effort) -> Samples:
+    """The OCR pipeline served, and the bare loop, in interleaved pairs."""
+    pairs = ocr.measure_pairs(ocr.APP, rounds=effort.rounds, seconds=effort.ocr_seconds)
+    return {
+        "ocr.pages": [pair.pages_ratio for pair in pairs],
+        "ocr.cpu": [pair.cpu_ratio for pair in pairs],
+    }
+
+
+def start(effort: Effort) -> Samples:
+    """From `trilith serve` to the first right answer of a trivial service."""
+    return {"start.first": [_first_answer_s() for _ in range(effort.starts)]}
+
+
+def import_trilith(effort: Effort) -> Samples:
+    """`import trilith` in a fresh interpreter. The first one, which may compile, does not count."""
+    found = [_import() for _ in range(effort.imports + 1)][1:]
+    return {
+        "import.time": [elapsed_s * 1e3 for elapsed_s, _ in found],
+        "import.heavy": [float(count) for _, count in found],
+    }
+
+
+MEASUREMENTS: dict[str, Callable[[Effort], Samples]] = {
+    "echo": echo,
+    "peers": peers,
+    "oip": oip,
+    "ocr": ocr_pages,
+    "start": start,
+    "import": import_trilith,
+}
+
+
+def _rounds(names: list[str], effort: Effort) -> dict[str, list[Figures]]:
+    chosen = [PEERS[name] for name in names]
+    measured, failures = measure_rounds(
+        chosen,
+        {peer.name: ensure(peer.environment, DEFAULT_FOLDER) for peer in chosen},
+        echo_workload(),
+        concurrency=_CONCURRENCY,
+        duration_s=effort.seconds,
+        rounds=effort.rounds,
+        wrk=shutil.which("wrk"),
+    )
+    if "trilith" in failures:
+        raise MeasurementFailed(failures["trilith"])
+    return measured
+
+
+def _first_answer_s() -> float:
+    workload, port = echo_workload(), oip_identity.free_port()
+    command = [str(Path(sys.executable).with_name("trilith")), "serve", f"{APPS / 'echo.py'}:echo"]
+    ports = ["--http-port", str(port), "--grpc-port", "0", "--metrics-port", "0"]
+    started = time.perf_counter()
+    with _ended_at_last([*command, *ports]) as server:
+        while time.perf_counter() - started < _FIRST_ANSWER_WITHIN_S:
+            if server.poll() is not None:
+                raise MeasurementFailed(f"trilith serve ended with status {server.returncode}")
+            if workload.right(_answer(port, workload)):
+                return time.perf_counter() - started
+            time.sleep(0.005)
+    raise MeasurementFailed(f"trilith serve gave no right answer within {_FIRST_ANSWER_WITHIN_S:g} s")
+
+
+def _answer(port: int, workload: Workload) -> bytes:
+    """The content of an answer; `null` while there is none."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_FIRST_ANSWER_WITHIN_S)
+    try:
+        connection.request("POST", workload.path, workload.body, {"content-type": workload.content_type})
+        answer = connection.getresponse()
+        content = answer.read()
+    except (OSError, http.client.HTTPException):
+        return b"null"  # it does not listen or answer yet
+    finally:
+        connection.close()
+    return content if answer.status == 200 else b"null"
+
+
+@contextmanager
+def _ended_at_last(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield server
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def _import() -> tuple[float, int]:
+    done = subprocess.run([sys.executable, "-c", _IMPORT], check=True, capture_output=True, text=True)
+    elapsed_s, count = done.stdout.split()
+    return float(elapsed_s), int(count)
