@@ -7,17 +7,18 @@ method called from a loop runs in a thread.
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 import threading
 import types
 import weakref
-from collections import deque
 from pathlib import Path
 from typing import Any
 
 from trilith.errors import NotFound
-from trilith.service.batching import Item, columns, split_results
+from trilith.service.batching import columns, split_results
 from trilith.service.depends import Wiring, wire
+from trilith.service.local_batches import LocalBatches
 from trilith.service.ports import ModelCaller, Placement
 from trilith.service.spec import MethodSpec, ServiceSpec
 
@@ -84,8 +85,10 @@ class InProcessCaller:
     def __init__(self, spec: ServiceSpec, instance: Any) -> None:
         self._spec = spec
         self._instance = instance
-        self._batchers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Batcher]]
-        self._batchers = weakref.WeakKeyDictionary()
+        # Weak: a loop that ended takes its queues along.
+        self._batches: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, LocalBatches]]
+        self._batches = weakref.WeakKeyDictionary()
+        self._one_batch = {name: threading.Lock() for name in spec.methods}
 
     def _method(self, name: str) -> MethodSpec:
         try:
@@ -96,76 +99,44 @@ class InProcessCaller:
     async def call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The method's result; calls of a batched method that come together are joined."""
         spec = self._method(method)
+        run = functools.partial(self._run, spec)
         if spec.options.batch is None:
-            return await _invoke(bound_method(self._instance, spec), spec, args, kwargs)
-        batchers = self._batchers.setdefault(asyncio.get_running_loop(), {})
-        batcher = batchers.get(method)
-        if batcher is None:
-            batcher = batchers[method] = _Batcher(bound_method(self._instance, spec), spec)
-        return await batcher.call((args, kwargs))
+            return await run(args, kwargs)
+        queues = self._batches.setdefault(asyncio.get_running_loop(), {})
+        queue = queues.get(method)
+        if queue is None:
+            queue = queues[method] = LocalBatches(spec, run)
+        return await queue.call((args, kwargs))
 
     def call_here(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a synchronous method, run in this thread."""
         spec = self._method(method)
-        function = bound_method(self._instance, spec)
         if spec.options.batch is None:
-            return function(*args, **kwargs)
+            return self._run_here(spec, args, kwargs)
         positional, named = columns(spec.signature, [(args, kwargs)])
-        [result] = split_results(spec.where, function(*positional, **named), 1)
-        if isinstance(result, Exception):
+        [result] = split_results(spec.where, self._run_here(spec, tuple(positional), named), 1)
+        if isinstance(result, BaseException):
             raise result
         return result
 
+    async def _run(self, spec: MethodSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if spec.asynchronous:
+            return await bound_method(self._instance, spec)(*args, **kwargs)
+        value, error = await asyncio.to_thread(self._outcome, spec, args, kwargs)
+        if error is not None:
+            raise error
+        return value
 
-async def _invoke(function: Any, spec: MethodSpec, args: Any, kwargs: Any) -> Any:
-    if spec.asynchronous:
-        return await function(*args, **kwargs)
-    return await asyncio.to_thread(function, *args, **kwargs)
-
-
-class _Batcher:
-    """One method's waiting calls, on one loop. One batch runs at a time; what comes meanwhile is the next."""
-
-    def __init__(self, function: Any, spec: MethodSpec) -> None:
-        self._function = function
-        self._spec = spec
-        self._waiting: deque[tuple[Item, asyncio.Future[Any]]] = deque()
-        self._runner: asyncio.Task[None] | None = None
-
-    async def call(self, item: Item) -> Any:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        self._waiting.append((item, future))
-        if self._runner is None:
-            # The task starts after the calls that were made in this turn of the loop: they are its first batch.
-            self._runner = loop.create_task(self._run())
-        return await future
-
-    async def _run(self) -> None:
-        batch = self._spec.options.batch
-        assert batch is not None
+    def _outcome(self, spec: MethodSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
+        """What the method returned or raised: a future of a thread cannot hold every exception."""
         try:
-            while self._waiting:
-                if batch.max_wait_ms and len(self._waiting) < batch.max_size:
-                    await asyncio.sleep(batch.max_wait_ms / 1e3)
-                taken = [self._waiting.popleft() for _ in range(min(batch.max_size, len(self._waiting)))]
-                live = [(item, future) for item, future in taken if not future.done()]
-                if live:
-                    await self._answer([item for item, _ in live], [future for _, future in live])
-        finally:
-            self._runner = None
-
-    async def _answer(self, items: list[Item], futures: list[asyncio.Future[Any]]) -> None:
-        try:
-            positional, named = columns(self._spec.signature, items)
-            answered = await _invoke(self._function, self._spec, tuple(positional), named)
-            results = split_results(self._spec.where, answered, len(items))
+            return self._run_here(spec, args, kwargs), None
         except Exception as error:  # noqa: BLE001  the user's method: whatever it raised belongs to its callers
-            results = [error] * len(items)
-        for future, result in zip(futures, results, strict=True):
-            if future.done():
-                continue
-            if isinstance(result, Exception):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
+            return None, error
+
+    def _run_here(self, spec: MethodSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        function = bound_method(self._instance, spec)
+        if spec.options.batch is None:
+            return function(*args, **kwargs)
+        with self._one_batch[spec.name]:  # threads may call beside a loop
+            return function(*args, **kwargs)
