@@ -285,6 +285,51 @@ def test_asynchronous(url):
     assert asyncio.run(main()) == ([float(i + 1) for i in range(20)], (4, 6))
 
 
+def test_an_asynchronous_client_asks_when_it_is_first_used(url):
+    async def main():
+        client = trilith.client(url, asynchronous=True)
+        quick = client.with_timeout(5)
+        try:
+            assert "add" not in dir(client)
+            assert await asyncio.gather(*(client.add(i) for i in range(5))) == [1.0, 2.0, 3.0, 4.0, 5.0]
+            assert await quick.add(1) == 2.0
+            assert "add" in dir(client)
+            assert client.add.__doc__.startswith("Adds two numbers.")
+            with pytest.raises(AttributeError, match="has no method 'sub'; it has add"):
+                await client.sub(1)
+            with pytest.raises(AttributeError, match="has no method '_private'"):
+                client._private  # noqa: B018
+        finally:
+            await client.close()
+
+    asyncio.run(main())
+
+
+def test_an_asynchronous_client_sends_nothing_before_it_is_used():
+    async def main():
+        client = trilith.client("http://127.0.0.1:1", asynchronous=True)
+        with pytest.raises(NoReadyReplica, match="is the server running"):
+            await client.add(1)
+        with pytest.raises(NoReadyReplica, match="is the server running"):
+            async with client:
+                pytest.fail("entered")
+
+    asyncio.run(main())
+
+
+def test_what_a_server_refuses_is_the_calling_services_failure(url, caplog):
+    @trilith.service
+    class Relay:
+        @trilith.api
+        async def run(self) -> float:
+            async with trilith.client(url, asynchronous=True) as everything:
+                return await everything.add("x")
+
+    with serving(Relay) as relay, trilith.client(relay) as client, pytest.raises(ServiceError):
+        client.run()
+    assert f"Relay.run called add of {url} with an argument that it refuses" in caplog.text
+
+
 def test_a_function_is_called_as_one():
     @trilith.service
     def double(x: int) -> int:
@@ -294,6 +339,14 @@ def test_a_function_is_called_as_one():
         assert client(4) == 8
         assert client.double(x=4) == 8
         assert httpx.post(url + "/", json={"x": 2}).json() == 4
+
+        async def main():
+            double = trilith.client(url, asynchronous=True)
+            result = await double(5)
+            await double.close()
+            return result
+
+        assert asyncio.run(main()) == 10
 
 
 def test_nothing_there():

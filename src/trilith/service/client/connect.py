@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import abc
+import asyncio
 import copy
 import inspect
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 
 import msgspec
 
 from trilith.errors import Unsupported
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments
 from trilith.service.client.operations import Operation, read_operations
+from trilith.service.failure import Calling
 
 if TYPE_CHECKING:
     from trilith.service.client.transport import Answered, AsyncTransport, SyncTransport
 
+_DOCUMENT: Final = "/openapi.json"
+
 
 class _Methods(abc.ABC):
-    """Holds what a server offers, and binds it as methods."""
+    """Binds what a server offers as methods."""
 
-    def __init__(self, url: str, operations: list[Operation], timeout_s: float | None) -> None:
+    def __init__(self, url: str, timeout_s: float | None) -> None:
         self._url = url
-        self._operations = operations
+        self._operations: list[Operation] = []
         self._timeout_s = timeout_s
-        self._bind_all()
 
-    def _bind_all(self) -> None:
-        for operation in self._operations:
+    def _offer(self, operations: list[Operation]) -> None:
+        self._operations = operations
+        for operation in operations:
             setattr(self, operation.method, self._bind(operation))
 
     @abc.abstractmethod
@@ -40,7 +44,7 @@ class _Methods(abc.ABC):
         """The same client and connections, with another time limit (seconds) for each call."""
         other = copy.copy(self)
         other._timeout_s = timeout_s
-        other._bind_all()
+        other._offer(self._operations)
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -80,21 +84,34 @@ def _value(operation: Operation, answered: Answered) -> Any:
     return decode_answer(operation, content_type, body)
 
 
+def _operations(url: str, answered: Answered) -> list[Operation]:
+    status, _, body, _ = answered
+    if status != 200:
+        raise Unsupported(f"{url}/openapi.json answered {status}: not a service of Trilith")
+    try:
+        document = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise Unsupported(f"{url}/openapi.json is not JSON: {error}") from error
+    return read_operations(document, url)
+
+
 class Client(_Methods):
     """Calls the methods of one server and waits for each. Made by `trilith.client(url)`."""
 
-    def __init__(
-        self, url: str, operations: list[Operation], transport: SyncTransport, timeout_s: float | None
-    ) -> None:
+    def __init__(self, url: str, transport: SyncTransport, timeout_s: float | None) -> None:
+        super().__init__(url, timeout_s)
         self._transport = transport
-        super().__init__(url, operations, timeout_s)
+        with Calling(f"the server at {url}"):
+            self._offer(_operations(url, transport.get(_DOCUMENT)))
 
     def _bind(self, operation: Operation) -> Callable[..., Any]:
         signature = operation.signature()
+        calling = Calling(f"{operation.method} of {self._url}")
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            body = _body(operation, signature, args, kwargs)
-            return _value(operation, self._transport.post(operation.path, body, self._timeout_s))
+            with calling:
+                body = _body(operation, signature, args, kwargs)
+                return _value(operation, self._transport.post(operation.path, body, self._timeout_s))
 
         return _described(call, operation, signature)
 
@@ -111,29 +128,74 @@ class Client(_Methods):
         self._transport.close()  # not `self.close`: the service may have a method of that name
 
 
-class AsyncClient(_Methods):
-    """Calls the methods of one server, on an event loop. Made by `trilith.client(url, asynchronous=True)`."""
+class _Discovery:
+    """Asks a server once what it offers: whoever comes meanwhile waits. A failed attempt is made again."""
 
-    def __init__(
-        self, url: str, operations: list[Operation], transport: AsyncTransport, timeout_s: float | None
-    ) -> None:
+    def __init__(self, url: str, transport: AsyncTransport) -> None:
+        self._url = url
         self._transport = transport
-        super().__init__(url, operations, timeout_s)
+        self._lock = asyncio.Lock()
+        self._found: list[Operation] | None = None
+
+    async def operations(self) -> list[Operation]:
+        async with self._lock:
+            if self._found is None:
+                with Calling(f"the server at {self._url}"):
+                    self._found = _operations(self._url, await self._transport.get(_DOCUMENT))
+            return self._found
+
+
+class AsyncClient(_Methods):
+    """Calls the methods of one server, on an event loop. Made by `trilith.client(url, asynchronous=True)`.
+
+    What the server offers is asked by `async with`, or by the first call: until then any name is taken for a method.
+    """
+
+    def __init__(self, url: str, transport: AsyncTransport, timeout_s: float | None) -> None:
+        super().__init__(url, timeout_s)
+        self._transport = transport
+        self._discovery = _Discovery(url, transport)
+
+    async def _discover(self) -> None:
+        if not self._operations:
+            self._offer(await self._discovery.operations())
 
     def _bind(self, operation: Operation) -> Callable[..., Any]:
         signature = operation.signature()
+        calling = Calling(f"{operation.method} of {self._url}")
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            body = _body(operation, signature, args, kwargs)
-            return _value(operation, await self._transport.post(operation.path, body, self._timeout_s))
+            with calling:
+                body = _body(operation, signature, args, kwargs)
+                return _value(operation, await self._transport.post(operation.path, body, self._timeout_s))
 
         return _described(call, operation, signature)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or self._operations:
+            return super().__getattr__(name)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            await self._discover()
+            return await getattr(self, name)(*args, **kwargs)
+
+        return call
+
+    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls a service that is one function, or a class's `__call__`."""
+        await self._discover()
+        return await super().__call__(*args, **kwargs)
 
     async def close(self) -> None:
         """Closes the connections."""
         await self._transport.close()
 
     async def __aenter__(self) -> Self:
+        try:
+            await self._discover()
+        except BaseException:
+            await self._transport.close()
+            raise
         return self
 
     async def __aexit__(
@@ -147,11 +209,11 @@ def client(url: str, *, asynchronous: Literal[False] = False, timeout_s: float |
 @overload
 def client(url: str, *, asynchronous: Literal[True], timeout_s: float | None = None) -> AsyncClient: ...
 def client(url: str, *, asynchronous: bool = False, timeout_s: float | None = None) -> Client | AsyncClient:
-    """A client of a running service. It asks the server once, now, what it offers.
+    """A client of a running service. It asks the server once what it offers.
 
     Args:
         url: the server's address, `http://127.0.0.1:8000`.
-        asynchronous: whether methods are awaited.
+        asynchronous: whether methods are awaited. The server is asked by `async with` or the first call then, else now.
         timeout_s: time limit of each call in seconds, told to the server; None for the method's own limit.
 
     Raises:
@@ -161,20 +223,11 @@ def client(url: str, *, asynchronous: bool = False, timeout_s: float | None = No
     from trilith.service.client.transport import AsyncTransport, SyncTransport
 
     base = url.rstrip("/")
+    if asynchronous:
+        return AsyncClient(base, AsyncTransport(base), timeout_s)
     transport = SyncTransport(base)
     try:
-        status, _, body, _ = transport.get("/openapi.json")
-        if status != 200:
-            raise Unsupported(f"{base}/openapi.json answered {status}: not a service of Trilith")
-        try:
-            document = msgspec.json.decode(body)
-        except msgspec.DecodeError as error:
-            raise Unsupported(f"{base}/openapi.json is not JSON: {error}") from error
-        operations = read_operations(document, base)
+        return Client(base, transport, timeout_s)
     except BaseException:
         transport.close()
         raise
-    if asynchronous:
-        transport.close()
-        return AsyncClient(base, operations, AsyncTransport(base), timeout_s)
-    return Client(base, operations, transport, timeout_s)

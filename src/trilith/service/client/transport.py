@@ -87,6 +87,13 @@ class AsyncTransport:
         except httpx.HTTPError as error:
             raise _error(error, self.url) from error
 
+    async def get(self, path: str) -> Answered:
+        """The answer to a GET."""
+        try:
+            return _answer(await self._http.get(path, timeout=_CONNECT_WITHIN_S))
+        except httpx.HTTPError as error:
+            raise _error(error, self.url) from error
+
     async def close(self) -> None:
         """Closes the connections."""
         await self._http.aclose()
