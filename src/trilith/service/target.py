@@ -1,16 +1,101 @@
-"""From `module:Name` or `path/to/file.py:Name` to the service that it names."""
+"""What `trilith serve` is given: a folder of models, or a service as `module:Name` or `path/to/file.py:Name`.
+
+parse_target("app.py:Ocr")      what kind it is, without importing anything: for who starts processes
+load_target("app.py:Ocr")       imports it and gives the service: for who runs the user's code
+"""
 
 from __future__ import annotations
 
+import enum
 import importlib
 import importlib.util
 import pathlib
 import sys
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.service.spec import SERVICE_ATTRIBUTE, ServiceSpec
+
+_FORMS: Final = "a target is a folder of models, `module:Name` or `path/to/file.py:Name`"
+_APPLICATION_FILES: Final = (".yaml", ".yml", ".toml", ".json")
+_SHOWN: Final = 20
+
+
+class TargetKind(enum.StrEnum):
+    """What a target names."""
+
+    FOLDER = "folder"
+    MODULE = "module"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A target, read.
+
+    Attributes:
+        kind: what it names.
+        place: the folder's or file's path as it was given, or the module's name.
+        name: the service in it; "" for the one that no other depends on.
+    """
+
+    kind: TargetKind
+    place: str
+    name: str = ""
+
+
+def parse_target(text: str, *, folder: str | pathlib.Path | None = None) -> Target:
+    """What a target names. Looks at the file system; imports nothing, so a module may still turn out to be missing.
+
+    Args:
+        text: what the user wrote.
+        folder: where relative paths and modules begin; None for the current folder.
+
+    Raises:
+        UnknownReference: there is no such folder or file; the message lists what there is.
+        InvalidConfig: it is no target, or of a kind that is not supported.
+    """
+    base = pathlib.Path.cwd() if folder is None else pathlib.Path(folder)
+    is_package = text.isidentifier() and (base / text / "__init__.py").is_file()
+    if text and (base / text).is_dir() and not is_package:
+        return Target(kind=TargetKind.FOLDER, place=text)
+    place, colon, name = text.partition(":")
+    if not place or (colon and not name.isidentifier()):
+        raise InvalidConfig(f"{_FORMS}, got {text!r}")
+    if place.endswith(_APPLICATION_FILES):
+        raise InvalidConfig(f"{text}: application files are not supported yet; serve `module:Name`")
+    if place.endswith(".py"):
+        if not (base / place).is_file():
+            raise UnknownReference(f"{text}: there is no file {base / place}; {_beside(base / place)}")
+        return Target(kind=TargetKind.FILE, place=place, name=name)
+    if (base / place).is_file():
+        raise InvalidConfig(f"{text}: {place} is neither a folder nor a Python file; {_FORMS}")
+    if all(part.isidentifier() for part in place.split(".")):
+        if not colon and not _may_be_module(place, base):
+            raise UnknownReference(f"{text}: there is no folder and no module of that name; {_beside(base / place)}")
+        return Target(kind=TargetKind.MODULE, place=place, name=name)
+    raise UnknownReference(f"{text}: there is no folder {base / place}; {_beside(base / place)}")
+
+
+def _may_be_module(name: str, base: pathlib.Path) -> bool:
+    top = name.partition(".")[0]
+    if top in sys.modules or (base / top).is_dir() or (base / f"{top}.py").is_file():
+        return True
+    return importlib.util.find_spec(top) is not None
+
+
+def _beside(path: pathlib.Path) -> str:
+    """What could have been meant: folders and Python files in the nearest folder that exists."""
+    folder = path.parent
+    while not folder.is_dir():
+        folder = folder.parent
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "__")))
+    found = [f"{entry.name}/" for entry in entries if entry.is_dir()]
+    found += [entry.name for entry in entries if entry.suffix == ".py"]
+    shown = ", ".join(found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+    return f"{folder} has {shown or 'no folder and no Python file'}"
 
 
 def load_target(target: str, *, folder: str | pathlib.Path | None = None) -> Any:
@@ -29,11 +114,12 @@ def load_target(target: str, *, folder: str | pathlib.Path | None = None) -> Any
         InvalidConfig: the name is something else than a service, or the module itself cannot be imported.
     """
     base = pathlib.Path.cwd() if folder is None else pathlib.Path(folder)
-    place, _, name = target.partition(":")
-    if not place:
-        raise UnknownReference(f"a target is `module:Name` or `path/to/file.py:Name`, got {target!r}")
-    module = _from_file(base / place, target) if place.endswith(".py") else _from_name(place, base, target)
-    return _named(module, name, target) if name else _only(module, target)
+    found = parse_target(target, folder=base)
+    if found.kind is TargetKind.FOLDER:
+        raise InvalidConfig(f"{target} is a folder of models, not a service; {_FORMS}")
+    is_file = found.kind is TargetKind.FILE
+    module = _from_file(base / found.place, target) if is_file else _from_name(found.place, base, target)
+    return _named(module, found.name, target) if found.name else _only(module, target)
 
 
 def _on_path(folder: pathlib.Path) -> None:
@@ -59,11 +145,6 @@ def _from_name(name: str, base: pathlib.Path, target: str) -> ModuleType:
 
 
 def _from_file(path: pathlib.Path, target: str) -> ModuleType:
-    if not path.is_file():
-        here = sorted(found.name for found in path.parent.glob("*.py")) if path.parent.is_dir() else []
-        raise UnknownReference(
-            f"{target}: there is no file {path}; its folder has {', '.join(here) or 'no Python file'}"
-        )
     # The file's folder goes on the path and its name becomes a module's: what it imports beside itself is found, and
     # importing it again by name gives the same classes.
     _on_path(path.parent)
