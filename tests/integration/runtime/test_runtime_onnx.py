@@ -242,6 +242,7 @@ def test_a_reload_that_fails_keeps_the_old(repository, run):
 def test_many_callers_of_two_instances(repository, run):
     save_mlp(repository / "mlp" / "1" / "model.onnx")
     (repository / "mlp" / "model.yaml").write_text("instances: 2\nmax_batch_size: 8\n")
+    before = set(threading.enumerate())  # of other tests of this process
 
     async def main():
         async with Runtime(repository) as runtime:
@@ -261,7 +262,8 @@ def test_many_callers_of_two_instances(repository, run):
             assert statistics.execution_count < 320
 
     run(main())
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("trilith")]
+    left = set(threading.enumerate()) - before
+    assert not [thread.name for thread in left if thread.name.startswith("trilith")]
 
 
 def test_the_configuration_is_told_in_triton_s_words(repository, run):
