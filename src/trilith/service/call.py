@@ -42,7 +42,7 @@ class ServiceCall(msgspec.Struct, eq=False):
     done: bool = False
     working: bool = False
     on_end: Callable[[], None] | None = None
-    abort: Callable[[], object] | None = None
+    abort: Callable[[ServiceCall], object] | None = None
 
     def cancel(self, error: TrilithError | None = None) -> None:
         """Takes the call back. An asynchronous method is cancelled; a thread cannot be, and its result is dropped."""
@@ -50,7 +50,7 @@ class ServiceCall(msgspec.Struct, eq=False):
             return
         self.finish(Cancelled("the caller took the request back") if error is None else error)
         if self.abort is not None:
-            self.abort()
+            self.abort(self)
 
     def finish(self, outcome: Outcome, buffers: Sequence[Buffer] = ()) -> None:
         """Answers, unless that happened before."""

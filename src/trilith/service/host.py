@@ -27,7 +27,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from trilith.core.context import Context, current_context
@@ -148,7 +147,7 @@ class ServiceHost:
             short = hosted.plain and meta.content_type == JSON and not meta.trace
             run = self._run_plain if short else self._run_asynchronous
             task = self._loop.create_task(run(hosted, call))
-            call.abort = partial(self._abort, task, (call,))
+            call.abort = self._abort_one
         else:
             task = self._loop.create_task(self._run_synchronous(hosted, call))
         self._active[call] = task
@@ -165,13 +164,16 @@ class ServiceHost:
         task = self._loop.create_task(self._run_batch(hosted, calls))
         asynchronous = hosted.asynchronous
 
-        def abort() -> None:
+        def abort(_: ServiceCall) -> None:
             if asynchronous and all(call.done for call in calls):
                 self._abort(task, calls)
 
         for call in calls:
             call.abort = abort
             self._active[call] = task
+
+    def _abort_one(self, call: ServiceCall) -> None:
+        self._abort(self._active[call], (call,))
 
     def _abort(self, task: asyncio.Task[None], calls: Sequence[ServiceCall]) -> None:
         """Cancels the task of calls that nobody waits for any more."""
