@@ -67,6 +67,29 @@ def pack_meta(meta: CallMeta | ResultMeta) -> bytes:
     return _encoder.encode(meta)
 
 
+def pack_call(
+    service: str,
+    method: str,
+    content_type: str,
+    request_id: str,
+    headers: dict[str, str] | msgspec.Raw | None,
+    *,
+    trace: bool,
+    query: str,
+) -> bytes:
+    """The envelope of the `CallMeta` with these fields, which is not made: the way of each request.
+
+    Args:
+        headers: may be packed already (`pack_headers`).
+    """
+    return _encoder.encode((service, method, content_type, request_id, headers, trace, query))
+
+
+def pack_headers(headers: dict[str, str]) -> msgspec.Raw:
+    """The headers of an envelope by themselves, for many envelopes."""
+    return msgspec.Raw(_encoder.encode(headers))
+
+
 def unpack_call(raw: bytes | memoryview) -> CallMeta:
     """The inverse of `pack_meta` for a call.
 
