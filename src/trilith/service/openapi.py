@@ -11,7 +11,6 @@ from trilith.service.describe import AppDescription, MethodDescription, Paramete
 
 _FORM: Final = "multipart/form-data"
 _JSON: Final = "application/json"
-_NPY: Final = "application/x-npy"
 _BINARY_KINDS: Final = ("image", "bytes", "file")
 _ERROR: Final[dict[str, Any]] = {
     "type": "object",
