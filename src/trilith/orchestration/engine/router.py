@@ -271,7 +271,7 @@ class Router:
         if first or not deployment.waiting:
             link = power_of_two(deployment.replicas, self._random.random)
             if link is not None:
-                self.send(link, call, time.monotonic() if first else call.submitted_at)
+                self.send(link, call, time.monotonic())
                 return
         if first:
             deployment.waiting.appendleft(call)
