@@ -120,10 +120,11 @@ def parse_timeout(value: bytes) -> float:
 
 def encode_status_message(message: str) -> bytes:
     """A sentence as `grpc-message`: UTF-8, percent-encoded outside printable ASCII; cut when it is very long."""
-    encoded = quote(message, safe=_MESSAGE_SAFE).encode("ascii")
+    encoded = quote(message, safe=_MESSAGE_SAFE, errors="replace").encode("ascii")
     if len(encoded) > _MAX_STATUS_MESSAGE_BYTES:
         # Cut the text, not the escapes: a UTF-8 octet takes three at most.
-        encoded = quote(message[: _MAX_STATUS_MESSAGE_BYTES // 12] + "...", safe=_MESSAGE_SAFE).encode("ascii")
+        shown = message[: _MAX_STATUS_MESSAGE_BYTES // 12] + "..."
+        encoded = quote(shown, safe=_MESSAGE_SAFE, errors="replace").encode("ascii")
     # Blanks at the ends would be lost, or refused, as field whitespace.
     return encoded.replace(b" ", b"%20") if encoded[:1] == b" " or encoded[-1:] == b" " else encoded
 

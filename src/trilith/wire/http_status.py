@@ -55,7 +55,7 @@ def retry_after(error: errors.TrilithError) -> bytes | None:
 
 def error_body(error: errors.TrilithError, request_id: str) -> bytes:
     """`{"error": {"code": ..., "message": ..., "request_id": ...}}` as JSON."""
-    return orjson.dumps({"error": {"code": error.code, "message": error.message, "request_id": request_id}})
+    return orjson.dumps({"error": {"code": error.code, "message": _text(error.message), "request_id": request_id}})
 
 
 NOT_READY_STATUS: Final = 400
@@ -64,4 +64,9 @@ NOT_READY_STATUS: Final = 400
 
 def oip_error_body(error: errors.TrilithError, request_id: str) -> bytes:
     """`{"error": message, "code": ..., "request_id": ...}` as JSON: clients of Triton read `error` as text."""
-    return orjson.dumps({"error": error.message, "code": error.code, "request_id": request_id})
+    return orjson.dumps({"error": _text(error.message), "code": error.code, "request_id": request_id})
+
+
+def _text(message: str) -> str:
+    """A sentence that can be sent: it may quote what no encoding has, and an error must reach its caller."""
+    return message if message.isascii() else message.encode("utf-8", "replace").decode()

@@ -25,6 +25,8 @@ from trilith.wire.oip_tensor import (
 
 _NO_PARAMETERS: Final[dict[str, Any]] = {}
 _MAX_ID_CHARS: Final = 1024
+_MIN_INT64: Final = -(1 << 63)
+_MAX_UINT64: Final = (1 << 64) - 1
 
 
 def decode_request(
@@ -215,4 +217,6 @@ def _checked_parameters(parameters: object, where: str) -> Mapping[str, Paramete
             raise InvalidInput(
                 f"parameter '{name:.60}' of {where} has invalid type: expected true, false, a number or a string"
             )
+        if type(value) is int and not _MIN_INT64 <= value <= _MAX_UINT64:
+            raise InvalidInput(f"parameter '{name:.60}' of {where} must fit 64 bits, got {value!r:.40}")
     return parameters

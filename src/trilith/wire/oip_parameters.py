@@ -12,6 +12,8 @@ from trilith.errors import InvalidInput, Unsupported
 _RESERVED_PREFIX: Final = "triton_"
 _ALLOWED_RESERVED: Final = "triton_enable_empty_final_response"
 _SHARED_MEMORY: Final = "shared_memory_region"
+_MAX_UNSIGNED: Final = (1 << 64) - 1
+"""The protocol's numbers are of 64 bits; JSON's have no end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,8 +79,10 @@ def refuse_classification(parameters: Mapping[str, object], name: str) -> None:
 
 
 def _unsigned(name: str, value: Parameter) -> int:
-    if type(value) is not int or value < 0:
-        raise InvalidInput(f"invalid value for parameter '{name}': expected an integer >= 0, got {value!r:.40}")
+    if type(value) is not int or not 0 <= value <= _MAX_UNSIGNED:
+        raise InvalidInput(
+            f"invalid value for parameter '{name}': expected an integer from 0 to {_MAX_UNSIGNED}, got {value!r:.40}"
+        )
     return value
 
 

@@ -111,7 +111,7 @@ def checked_count(name: str, shape: Sequence[object]) -> int:
         extent *= dimension or 1
         if extent > MAX_ELEMENTS:
             raise InvalidInput(
-                f"input '{name}': shape {list(shape)} causes total element count to exceed maximum size of "
+                f"input '{name}': shape {list(shape)!s:.200} causes total element count to exceed maximum size of "
                 f"{MAX_ELEMENTS}"
             )
     return count
@@ -222,18 +222,27 @@ def native(array: Array) -> Array:
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
+def _utf8(signature: Signature, name: str, element: str) -> bytes:
+    try:
+        return element.encode()
+    except UnicodeEncodeError as error:
+        raise ModelError(
+            f"output '{name}' of model '{signature.model}': an element of BYTES is no text: {error.reason}"
+        ) from error
+
+
 def byte_elements(signature: Signature, name: str, array: Array) -> list[bytes]:
     """The elements of a BYTES output in row-major order; text becomes UTF-8.
 
     Raises:
-        ModelError: an element is neither bytes nor str.
+        ModelError: an element is neither bytes nor text.
     """
     elements: list[bytes] = []
     for element in array.ravel().tolist():
         if isinstance(element, bytes):
             elements.append(element)
         elif isinstance(element, str):
-            elements.append(element.encode())
+            elements.append(_utf8(signature, name, element))
         else:
             raise ModelError(
                 f"output '{name}' of model '{signature.model}': elements of BYTES must be bytes or str, "

@@ -98,6 +98,25 @@ def test_wrong_routes(connection, method, path, status):
     assert _serves(connection)
 
 
+def test_head_has_no_body_and_405_says_what_is_allowed(connection):
+    connection.request("HEAD", "/v2/models/batched")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (200, b"")
+    assert int(answer.headers["content-length"]) > 0
+    connection.request("POST", "/v2")
+    answer = connection.getresponse()
+    answer.read()
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert _serves(connection)
+
+
+def test_half_a_surrogate_pair_beside_a_nan(connection):
+    body = json.dumps(GOOD).encode()[:-1] + b', "id": "\\ud800", "parameters": {"own": NaN}}'
+    status, answer, _ = _post(connection, body)
+    assert (status, "surrogate" in json.loads(answer)["error"]) == (400, True)
+    assert _serves(connection)
+
+
 def test_a_body_over_the_limit(connection):
     body = b" " * (MAX_BODY_BYTES + 1)
     try:

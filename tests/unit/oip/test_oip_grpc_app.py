@@ -188,3 +188,18 @@ def test_a_caller_that_leaves(app, runtime, metrics, clock, deadline, now, statu
     assert runtime.submitted[0][3].cancelled
     assert call.status is None
     assert _statuses(metrics) == {("infer", "ModelInfer", status): 1}
+
+
+def test_a_bug_is_answered_and_counted_out(app, runtime, metrics, caplog, monkeypatch):
+    monkeypatch.setattr(runtime.loaded["m"], "outputs", None)
+    call = FakeGrpcCall(b"ModelMetadata", MESSAGES.ModelMetadataRequest(name="m"))
+    app(call)
+    assert call.status == "INTERNAL"
+    assert "answering ModelMetadata failed" in caplog.text
+    monkeypatch.undo()
+    runtime.refuse = ZeroDivisionError("inside")
+    call = _infer(app)
+    assert (call.status, "inside" in call.error) == ("INTERNAL", False)
+    assert "ZeroDivisionError: inside" in caplog.text
+    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_requests_in_flight"]
+    assert {count for _, count in snapshot.samples} == {0}

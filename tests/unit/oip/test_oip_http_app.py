@@ -307,12 +307,22 @@ def test_errors_of_the_runtime(app, runtime, error, status, headers):
     assert json.loads(request.answer) == {"error": error.message, "code": error.code, "request_id": "http-id"}
 
 
-def test_an_answer_that_cannot_be_encoded(app, runtime, caplog):
+@pytest.mark.parametrize(
+    ("response", "code"),
+    [
+        ({"outputs": {"OUT": "no array"}}, "bug"),
+        ({"outputs": {"\ud83d": FLOATS}}, "bug"),
+        ({"outputs": {}, "parameters": {"own": 10**4000}}, "bug"),
+        ({"outputs": {"OUT": np.array(["\ud83d"], object)}}, "model_failed"),
+    ],
+)
+def test_an_answer_that_cannot_be_encoded(app, runtime, metrics, caplog, response, code):
     request = _infer(app)
-    runtime.submitted[0][2](InferResponse(model="m", version="1", outputs={"OUT": "no array"}))
+    runtime.submitted[0][2](InferResponse(model="m", version="1", **response))
     assert request.status == 500
-    assert json.loads(request.answer)["code"] == "bug"
-    assert "encoding the answer of model m failed" in caplog.text
+    assert json.loads(request.answer)["code"] == code
+    assert ("encoding the answer of model m failed" in caplog.text) == (code == "bug")
+    assert _in_flight(metrics) == 0
 
 
 def test_a_compressed_body_is_refused(app):
@@ -348,12 +358,112 @@ def test_a_model_that_is_not_ready_says_so(app, runtime):
         assert "file missing" not in text  # the reason may name files of the server; it is for the operator
 
 
-def test_a_bug_while_decoding_is_the_servers_to_answer_but_is_counted_out(app, runtime, metrics):
-    runtime.refuse = ZeroDivisionError()
-    with pytest.raises(ZeroDivisionError):
-        _infer(app)
+def test_a_bug_while_decoding_is_answered_and_counted_out(app, runtime, metrics, caplog):
+    runtime.refuse = ZeroDivisionError("inside")
+    request = _infer(app)
+    answer = json.loads(request.answer)
+    assert (request.status, answer["code"]) == (500, "bug")
+    assert "inside" not in answer["error"]
+    assert "ZeroDivisionError: inside" in caplog.text
     assert _in_flight(metrics) == 0
     assert _counts(metrics) == {("http", "infer", "POST", "500"): 1}
+
+
+def test_a_bug_while_describing_is_answered_and_counted_out(app, runtime, metrics, caplog, monkeypatch):
+    monkeypatch.setattr(runtime.loaded["m"], "outputs", None)
+    status, answer = _get(app, "/v2/models/m")
+    assert (status, answer["code"]) == (500, "bug")
+    assert "answering model_metadata failed" in caplog.text
+    assert _in_flight(metrics) == 0
+
+
+def test_a_connection_that_takes_no_answer_is_counted_out(app, runtime, metrics, monkeypatch):
+    def broken(self, *arguments, **options):
+        raise OSError("gone")
+
+    request = _infer(app)
+    monkeypatch.setattr(FakeHttpRequest, "respond", broken)
+    with pytest.raises(OSError, match="gone"):
+        runtime.submitted[0][2](ModelError("failed"))
+    with pytest.raises(OSError, match="gone"):
+        app(FakeHttpRequest("GET", "/v2"))
+    with pytest.raises(OSError, match="gone"):
+        app(FakeHttpRequest("GET", "/v2/nothing"))
+    assert request.status is None
+    assert _in_flight(metrics) == 0
+
+
+HALF = "\ud83d"
+
+
+@pytest.mark.parametrize(
+    "error", [ModelError(f"it quotes {HALF}"), QueueFull(f"{HALF} and more"), DeadlineExceeded("as ever \u00e9")]
+)
+def test_an_error_reaches_its_caller_whatever_it_quotes(app, runtime, metrics, error):
+    request = _infer(app)
+    runtime.submitted[0][2](error)
+    assert request.status >= 400
+    assert json.loads(request.answer)["error"] == error.message.replace(HALF, "?")
+    assert _in_flight(metrics) == 0
+
+
+@pytest.mark.parametrize("field", ["id", "name", "output", "parameter", "parameter name", "data", "unknown"])
+@pytest.mark.parametrize("also", [1.5, float("nan")])
+def test_half_a_surrogate_pair_is_refused_wherever_it_stands(app, runtime, metrics, field, also):
+    tensor = {**BODY["inputs"][0], "data": [1.0, 2.5, 3.25, also]}
+    body = {"inputs": [tensor], "outputs": [{"name": "OUT"}], "parameters": {}}
+    match field:
+        case "id":
+            body["id"] = HALF
+        case "name":
+            tensor["name"] = HALF
+        case "output":
+            body["outputs"][0]["name"] = HALF
+        case "parameter":
+            body["parameters"]["own"] = HALF
+        case "parameter name":
+            body["parameters"][HALF] = 1
+        case "data":
+            tensor["data"] = [HALF, also]
+        case "unknown":
+            body["unknown"] = [[HALF]]
+    request = _infer(app, body)
+    assert (request.status, runtime.submitted) == (400, [])
+    assert "failed to parse the request JSON" in json.loads(request.answer)["error"]
+    assert _in_flight(metrics) == 0
+
+
+def test_a_whole_surrogate_pair_is_text_beside_a_nan(app, runtime):
+    tensor = {**BODY["inputs"][0], "data": [1.0, 2.5, 3.25, float("nan")]}
+    request = _infer(app, {"inputs": [tensor], "id": "\U0001f600"})
+    _answer(runtime)
+    assert json.loads(request.answer)["id"] == "\U0001f600"
+
+
+@pytest.mark.parametrize("name", ["timeout", "priority", "own"])
+@pytest.mark.parametrize("also", [1.5, float("nan")])
+def test_a_number_of_any_length_is_answered(app, metrics, name, also):
+    tensor = {**BODY["inputs"][0], "data": [1.0, 2.5, 3.25, also]}
+    request = _infer(app, {"inputs": [tensor], "parameters": {name: 10**4000}})
+    assert request.status == 400
+    assert len(request.answer) < 400
+    assert _in_flight(metrics) == 0
+
+
+@pytest.mark.parametrize("path", ["/v2", "/v2/health/live", "/v2/models/m", "/v2/models/m/ready", "/v2/models/stats"])
+def test_head_is_answered_as_get(app, metrics, path):
+    assert _get(app, path, "HEAD") == _get(app, path)
+    assert {method for _, _, method, _ in _counts(metrics)} == {"GET", "HEAD"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [("POST", "/v2", b"GET, HEAD"), ("GET", PATH, b"POST"), ("HEAD", PATH, b"POST"), ("BREW", "/v2", b"GET, HEAD")],
+)
+def test_a_wrong_method_is_told_the_right_one(app, method, path, allowed):
+    request = FakeHttpRequest(method, path)
+    app(request)
+    assert (request.status, request.answer_headers) == (405, {b"allow": allowed})
 
 
 def test_a_result_after_the_end_is_ignored(app, runtime):

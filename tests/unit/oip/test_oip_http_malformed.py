@@ -134,7 +134,7 @@ def test_values_that_only_pythons_json_reads():
         _decode(nan % (b"INT32", b"1,NaN"), DataType.INT32)
     with pytest.raises(InvalidInput, match="element 1 of 'data' is too large; it must be finite for FP64"):
         _decode(nan % (b"FP64", b"NaN," + b"9" * 400), DataType.FP64)
-    with pytest.raises(InvalidInput, match="without lone surrogates"):
+    with pytest.raises(InvalidInput, match="half of a surrogate pair"):
         _decode(b'{"x":NaN,"inputs":[{"name":"IN","datatype":"BYTES","shape":[1],"data":["\\ud800"]}]}', DataType.BYTES)
 
 

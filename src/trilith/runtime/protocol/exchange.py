@@ -126,10 +126,9 @@ class Exchange(ABC):
             self.ticket = front.runtime.submit(request, context, self.done)
         except TrilithError as error:
             self.finish(error)
-        except Exception:
-            # A bug of ours: the server answers it, and logs it. Here it is only counted out.
-            self.close(self.status_of(Bug("the request could not be decoded")))
-            raise
+        except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the caller gets the protocol's own answer
+            _log.exception("reading a request failed (request %s)", self.request_id)
+            self.finish(Bug("the request could not be read; the server's log says more"))
 
     def done(self, result: InferResponse | TrilithError) -> None:
         """The runtime's callback."""
@@ -164,8 +163,10 @@ class Exchange(ABC):
         if self.over:
             return
         self.timeline.stamps.append((ANSWERED, self.front.now()))
-        self.fail(error)
-        self.close(self.status_of(error))
+        try:
+            self.fail(error)
+        finally:
+            self.close(self.status_of(error))
 
     def close(self, status: str) -> None:
         """Marks the end and counts it."""

@@ -5,12 +5,13 @@ Rule: what the service lists and is not here answers UNIMPLEMENTED with a senten
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.clock import Clock
 from trilith.core.request import InferResponse
-from trilith.errors import DeadlineExceeded, NotFound, TrilithError, Unsupported
+from trilith.errors import Bug, DeadlineExceeded, NotFound, TrilithError, Unsupported
 from trilith.runtime.protocol import describe
 from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
 from trilith.telemetry import RequestMetrics
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from trilith.net.grpc import GrpcCall
     from trilith.runtime.protocol.port import RuntimePort
 
+_log: Final = logging.getLogger(__name__)
 _SERVICE: Final = b"/inference.GRPCInferenceService/"
 
 
@@ -69,16 +71,20 @@ class OipGrpc:
         handler = self._methods.get(method)
         self._front.began()
         name = method.decode("latin-1") if handler is not None else "other"
+        status = GrpcStatus.OK
         try:
             if handler is None:
                 raise _unimplemented(call.path)
-            answer = handler(parse(f"{name}Request", call.message))
+            call.reply(handler(parse(f"{name}Request", call.message)).SerializeToString())
         except TrilithError as error:
+            status = grpc_status(error)
             call.fail_error(error)
-            self._front.ended(name, name, grpc_status(error).name, None)
-            return
-        call.reply(answer.SerializeToString())
-        self._front.ended(name, name, GrpcStatus.OK.name, None)
+        except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the caller gets an answer all the same
+            _log.exception("answering %s failed", name)
+            status = GrpcStatus.INTERNAL
+            call.fail_error(Bug(f"{name} failed; the server's log says more"))
+        finally:
+            self._front.ended(name, name, status.name, None)
 
     def _server_live(self, _: Any) -> Any:
         return service_messages().ServerLiveResponse(live=True)

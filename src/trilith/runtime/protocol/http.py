@@ -2,11 +2,14 @@
 
 `OipHttp(runtime)` is an `HttpApp` for the paths under `/v2`. Inference takes no task: the request is decoded and
 submitted in the call, and answered from the runtime's callback. Only a body that is still arriving is awaited.
+
+Rule: every request gets one answer in the protocol's form, whatever goes wrong here. What takes GET takes HEAD.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +17,7 @@ import orjson
 
 from trilith.core.clock import Clock
 from trilith.core.request import InferResponse
-from trilith.errors import InvalidInput, MethodNotAllowed, TrilithError, UnknownModel, UnsupportedMediaType
+from trilith.errors import Bug, InvalidInput, MethodNotAllowed, TrilithError, UnknownModel, UnsupportedMediaType
 from trilith.runtime.protocol import describe
 from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
 from trilith.runtime.protocol.routes import Route, Routes
@@ -29,9 +32,11 @@ if TYPE_CHECKING:
     from trilith.net.http1 import HttpRequest
     from trilith.runtime.protocol.port import RuntimePort
 
+_log: Final = logging.getLogger(__name__)
 _ENCODING_HEADER: Final = b"content-encoding"
 _READ: Final = frozenset((HEADER_LENGTH, TIMELINE_KEY, _ENCODING_HEADER))
 _BINARY: Final = b"application/octet-stream"
+_ALLOW: Final = {"GET": b"GET, HEAD", "POST": b"POST"}
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"))
 
 
@@ -62,12 +67,11 @@ class OipHttp:
         """Answers, or will answer from a callback (None), or has to read the body first (a coroutine)."""
         try:
             route = self._routes.find(request.path)
-            if request.method != route.method:
-                raise MethodNotAllowed(
-                    f"Method Not Allowed: {request.path[:200]} takes {route.method}, got {request.method[:20]}"
-                )
         except TrilithError as error:
             self._refuse(request, error)
+            return None
+        if request.method != route.method and (request.method, route.method) != ("HEAD", "GET"):
+            self._refuse(request, _not_allowed(request, route), headers=((b"allow", _ALLOW[route.method]),))
             return None
         if route.endpoint == "infer":
             exchange = _HttpExchange(self._front, request, route)
@@ -95,9 +99,15 @@ class OipHttp:
         except TrilithError as error:
             self._refuse(request, error, route.endpoint)
             return
+        except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the caller gets the protocol's own answer
+            _log.exception("answering %s failed", route.endpoint)
+            self._refuse(request, Bug(f"{route.endpoint} failed; the server's log says more"), route.endpoint)
+            return
         self._front.began()
-        request.respond(status, answer)
-        self._front.ended(route.endpoint, route.method, str(status), None)
+        try:
+            request.respond(status, answer)
+        finally:
+            self._front.ended(route.endpoint, request.method, str(status), None)
 
     def _describe(self, route: Route, body: bytes) -> tuple[int, bytes]:
         """The status and JSON of every endpoint but inference."""
@@ -135,11 +145,19 @@ class OipHttp:
             return 200, orjson.dumps({"name": route.model, "ready": True})
         return NOT_READY_STATUS, orjson.dumps({"error": "Model version not ready", "name": route.model, "ready": False})
 
-    def _refuse(self, request: HttpRequest, error: TrilithError, endpoint: str = "none") -> None:
-        self._front.began()
-        _respond_error(request, error, request.request_id)
+    def _refuse(
+        self,
+        request: HttpRequest,
+        error: TrilithError,
+        endpoint: str = "none",
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
         method = request.method if request.method in _METHODS else "other"
-        self._front.ended(endpoint, method, str(http_status(error)), None)
+        self._front.began()
+        try:
+            _respond_error(request, error, request.request_id, headers)
+        finally:
+            self._front.ended(endpoint, method, str(http_status(error)), None)
 
 
 class _HttpExchange(Exchange):
@@ -197,6 +215,10 @@ class _HttpExchange(Exchange):
 
     def _timeline_headers(self) -> list[tuple[bytes, bytes]]:
         return self.timeline_metadata() if self._headers.get(TIMELINE_KEY) == b"1" else []
+
+
+def _not_allowed(request: HttpRequest, route: Route) -> MethodNotAllowed:
+    return MethodNotAllowed(f"Method Not Allowed: {request.path[:200]} takes {route.method}, got {request.method[:20]}")
 
 
 def _respond_error(
