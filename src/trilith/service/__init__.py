@@ -44,7 +44,7 @@ from trilith.service.target import load_target
 from trilith.service.tracing import context, tracing
 
 if TYPE_CHECKING:
-    from trilith.service.model_signature import ModelSignature
+    from trilith.core.model import ModelSignature
 
 __all__ = [
     "PLAIN_RESULT",
@@ -93,7 +93,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "ModelSignature":  # loads numpy
-        from trilith.service.model_signature import ModelSignature
+        from trilith.core.model import ModelSignature
 
         return ModelSignature
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trilith.core.context import Context, current_context
+from trilith.core.model import ModelSignature
 from trilith.core.request import InferRequest
 from trilith.runtime import ModelHandle, Runtime, default_roots, find_model
 from trilith.service.bridge import background
-from trilith.service.model_signature import ModelSignature
 
 if TYPE_CHECKING:
     from trilith.core.tensor import Array

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from trilith.core.model import ModelSignature
     from trilith.core.tensor import Array
-    from trilith.service.model_signature import ModelSignature
     from trilith.service.spec import ServiceSpec
 
 Placement = Literal["node", "replica"]
@@ -42,7 +42,7 @@ class ModelCaller(Protocol):
     """Runs one model, wherever it is hosted."""
 
     async def signature(self) -> ModelSignature:
-        """What the model takes and gives; loads it when that is needed to know."""
+        """What the model takes and gives; loads it when that is needed to know. No outputs: it could not be loaded."""
         ...
 
     async def infer(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -12,14 +12,14 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from trilith.errors import InvalidInput
+from trilith.errors import InvalidInput, NoReadyReplica
 from trilith.service.bridge import await_or_block, background, running_loop
 from trilith.service.failure import Calling
 from trilith.service.ports import DirectCaller, ModelCaller, ServiceCaller
 
 if TYPE_CHECKING:
+    from trilith.core.model import ModelSignature
     from trilith.core.tensor import Array, TensorSpec
-    from trilith.service.model_signature import ModelSignature
     from trilith.service.spec import MethodSpec, ServiceSpec
 
 
@@ -95,6 +95,7 @@ class ModelProxy:
 
         Raises:
             InvalidInput: there are more arrays than inputs, or one is given twice.
+            NoReadyReplica: the model is not loaded.
         """
         return await_or_block(lambda: self._call(arrays, named), self._home)
 
@@ -103,7 +104,7 @@ class ModelProxy:
             return await self._caller.infer(inputs)
 
     async def _call(self, arrays: tuple[Array, ...], named: dict[str, Array]) -> Any:
-        signature = await self.prepare()
+        signature = self._loaded(await self.prepare())
         with self._calling:
             inputs = self._by_name(signature, arrays, named)
         outputs = tuple((await self._infer(inputs)).values())
@@ -123,11 +124,23 @@ class ModelProxy:
         return inputs | named
 
     async def prepare(self) -> ModelSignature:
-        """Makes the model ready and reads its metadata. A replica does so before it reports ready."""
-        if self._signature is None:
-            with self._calling:
-                self._signature = await self._caller.signature()
-        return self._signature
+        """Makes the model ready and reads its metadata. A replica does so before it reports ready.
+
+        A model that its node could not load has no outputs. The replica serves what does without it, and it is asked
+        for again by the next call: it may have been loaded meanwhile.
+        """
+        if self._signature is not None:
+            return self._signature
+        with self._calling:
+            signature = await self._caller.signature()
+        if signature.outputs:
+            self._signature = signature
+        return signature
+
+    def _loaded(self, signature: ModelSignature) -> ModelSignature:
+        if not signature.outputs:
+            raise NoReadyReplica(f"model {self.reference} is not loaded; see the server's log")
+        return signature
 
     def _known(self) -> ModelSignature:
         if self._signature is None:
@@ -135,12 +148,12 @@ class ModelProxy:
             home = background.loop() if self._home is None else self._home
             if running_loop() is home:
                 raise RuntimeError(f"model {self.reference} is not ready: `await self.model.prepare()` first")
-            return asyncio.run_coroutine_threadsafe(self.prepare(), home).result()
+            return self._loaded(asyncio.run_coroutine_threadsafe(self.prepare(), home).result())
         return self._signature
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """The model's inputs, in its order."""
+        """The model's inputs, in its order. Raises NoReadyReplica when it is not loaded, as the two that follow do."""
         return self._known().inputs
 
     @property

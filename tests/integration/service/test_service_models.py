@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import trilith
-from trilith.errors import InvalidInput
+from trilith.errors import InvalidInput, SetupError
 from trilith.service import InProcessResolver, ServiceHost
 
 
@@ -71,3 +71,12 @@ def test_a_host_prepares_its_models():
         return names, result
 
     assert asyncio.run(main()) == (["x", "y"], [2, 4])
+
+
+def test_a_model_that_cannot_be_loaded_says_why_in_process(tmp_path):
+    (tmp_path / "models" / "sums" / "1" / "model.onnx").write_bytes(b"no model")
+    service = Sums()
+    with pytest.raises(SetupError, match="sums"):
+        asyncio.run(service.total([1, 2]))
+    with pytest.raises(SetupError, match="sums"):
+        service.total_in_thread([1, 2])

@@ -22,8 +22,7 @@ from trilith.errors import (
     UnknownModel,
     Unsupported,
 )
-from trilith.service import RemoteServiceCaller, ServiceHost, spec_of
-from trilith.service.model_signature import ModelSignature
+from trilith.service import ModelSignature, RemoteServiceCaller, ServiceHost, spec_of
 from trilith.wire.calls import CallMeta
 
 REFUSALS = [InvalidInput, NotFound, UnknownModel, Unsupported]
@@ -95,7 +94,7 @@ class Outer:
 
 class Model:
     async def signature(self):
-        return ModelSignature(inputs=(_Named("x"),), outputs=(), metadata={})
+        return ModelSignature(inputs=(_Named("x"),), outputs=(_Named("y"),))
 
     async def infer(self, inputs):
         raise Inner.error

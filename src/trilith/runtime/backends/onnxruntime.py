@@ -117,7 +117,7 @@ def _library() -> Any:
         import onnxruntime
     except ImportError as error:
         raise UnknownReference(
-            f"ONNX models need ONNX Runtime, which cannot be imported ({error}): pip install 'trilith[onnx]'"
+            f"ONNX models need ONNX Runtime, which cannot be imported ({error}): pip install onnxruntime"
         ) from error
     return onnxruntime
 
