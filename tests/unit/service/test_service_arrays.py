@@ -34,7 +34,7 @@ def test_json_round_trip(array):
 @given(st.sampled_from(["c8", ">f4", "<i2", "S3", "U4", "M8[s]", "?"]).flatmap(lambda d: arrays_of.arrays(d, (2, 3))))
 def test_npy_round_trip_of_rarer_types(array):
     found = arrays.from_npy(arrays.to_npy(array))
-    assert found.dtype == array.dtype
+    assert found.dtype == array.dtype.newbyteorder("=")
     np.testing.assert_array_equal(found, array)
 
 
@@ -93,10 +93,22 @@ def test_a_header_that_claims_too_much_allocates_nothing():
         ([-1], "uint8", "got -1"),
         (["1"], "float32", "expected an array of float32"),
         ([2], "bool", "expected an array of bool"),
-        ([None], "int32", "null"),
-        ([None], "", "null"),
+        ([None], "int32", "got null"),
+        ([1e39], "float32", r"expected float32, at most 3.40282e\+38; got 1e\+39"),
+        ([[-70000]], "float16", "expected float16, at most 65504; got -70000"),
+        ([10**400], "float64", "too large"),
+        ([10**400, 0.5], "", "too large"),
+        ([2**64], "", "64 bits"),
+        ([2**64 - 1, -1], "", "64 bits"),
+        ([1, "a", True], "", "numbers, bools or text, all of one kind, as nested lists; got bools, integers, text"),
+        ([1, True], "float32", "got bools, integers"),
+        ([[1], 2], "", "at level 2 a list is beside integers"),
+        (["a\0"], "", "U\\+0000"),
+        (["\ud800"], "", "no character of Unicode"),
+        ("é", "bytes", "does not fit"),
+        ([None], "", "got null"),
         ([{}], "float32", "nested lists"),
-        (["a", None], "float64", "nested lists"),
+        (["a", None], "float64", "expected an array of float64, as nested lists; got null, text"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(value, dtype, message):
@@ -120,7 +132,25 @@ def test_a_raw_buffer_is_a_view():
 
 @pytest.mark.parametrize(
     ("dtype", "shape"),
-    [("O", (1,)), ("nonsense", (1,)), ("<i4", (-1,)), ("<i4", ("2",)), ("<i4", (3,)), ("<i4", (1,) * 40), ("V4", (1,))],
+    [
+        ("O", (1,)),
+        ("nonsense", (1,)),
+        ("<i4", (-1,)),
+        ("<i4", ("2",)),
+        ("<i4", (3,)),
+        ("<i4", (1,) * 40),
+        ("V4", (1,)),
+        ("<i4", (True,)),
+        ("<i4", (0, 2**62)),
+        ("<i4", (0, 2**99)),
+        ("<i4", (0, 2**47, 2**47)),
+        ("<U0", (2**31,)),
+        ("|S0", (2**31,)),
+        ("<U1", (1,)),
+        ("i1,i1,i1,i1", (1,)),
+        ("(2,2)i1", (1,)),
+        (5, (1,)),
+    ],
 )
 def test_raw_headers_that_lie_are_refused(dtype, shape):
     with pytest.raises(InvalidInput):
@@ -176,3 +206,105 @@ def test_nested_arrays(call_once):
 
 def test_lists_of_arrays(call_once):
     assert call_once(Arrays, "stack", b'{"arrays": [[1], [2, 3]]}').body == b"[[1],[2,3]]"
+
+
+@pytest.mark.parametrize("dtype", ["<M8[7Y]", "<m8[2D]", "<M8", "<M8[as]", "<f16", "<c32"])
+def test_dtypes_that_are_not_the_same_everywhere_are_not_read(dtype):
+    body = io.BytesIO()
+    np.save(body, np.zeros(2, dtype))
+    with pytest.raises(InvalidInput, match="is not read from a request"):
+        arrays.from_npy(body.getvalue())
+
+
+@pytest.mark.parametrize("points", [[0xD800], [0x110000], [0xFFFFFFFF], [65, 0xDFFF]])
+@pytest.mark.parametrize("order", "<>")
+def test_text_that_is_no_text_is_neither_read_nor_written(points, order):
+    raw = np.array(points, f"{order}u4").tobytes()
+    dtype = f"{order}U{len(points)}"
+    with pytest.raises(InvalidInput, match="no character of Unicode"):
+        arrays.from_raw(raw, dtype, (1,))
+    for write in (arrays.to_json, arrays.to_nested, arrays.to_npy, arrays.to_raw):
+        with pytest.raises(ValueError, match="no character of Unicode"):
+            write(np.frombuffer(raw, dtype))
+
+
+@pytest.mark.parametrize(
+    ("array", "body"),
+    [
+        (np.array(["2020-01-02", "NaT"], "M8[D]"), b'["2020-01-02",null]'),
+        (np.array(["2020-01-02T03:04:05.123"], "M8[ms]"), b'["2020-01-02T03:04:05.123"]'),
+        (np.array([[1, 2]], "M8[7Y]"), b'[["1977","1984"]]'),
+        (np.array("1970", "M8[2D]"), b'"1970-01-01"'),
+        (np.array([2**62], "M8[Y]"), b'["4611686018427389874"]'),
+        (np.array([1.5, np.inf], np.longdouble), b"[1.5,null]"),
+        (np.array([1 + 2j]), b'["(1+2j)"]'),
+        (np.array([1, 2], ">i4"), b"[1,2]"),
+        (np.array([1, 2], ">f2"), b"[1.0,2.0]"),
+        (np.array(["é", "b"], ">U1"), '["é","b"]'.encode()),
+        (np.array(["é".encode()]), '["é"]'.encode()),
+        (np.arange(4, dtype=np.int16)[::2], b"[0,2]"),
+        ([np.array([1]), np.array(["NaT"], "M8[7Y]")], b"[[1],[null]]"),
+        (np.float32(1.5), b"1.5"),
+    ],
+)
+def test_what_arrays_are_in_json(array, body):
+    assert arrays.to_json(array) == body
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.array([1], "m8[s]"), "return seconds as floats"),
+        (np.array([1], "m8[2D]"), "return seconds as floats"),
+        (np.array([b"\xff"]), "utf-8"),
+        (np.array([1], np.longdouble) / 3, "send float64"),
+        ([[1, 2]], "list is no array"),
+        (np.zeros(1, "i4,i4"), "send numbers"),
+    ],
+)
+def test_arrays_that_json_cannot_hold_are_refused(array, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        arrays.to_json(array)
+
+
+def test_values_do_not_change_between_dtypes():
+    with pytest.raises(InvalidInput, match="values that it cannot hold"):
+        arrays.check_array(np.array([1], "M8[ns]"), "datetime64[D]")
+    with pytest.raises(InvalidInput, match="values that it cannot hold"):
+        arrays.check_array(np.array(["abc"]), "<U2")
+    with pytest.raises(InvalidInput, match="expected float32, at most"):
+        arrays.check_array(np.array([1e300]), "float32")
+    assert np.isinf(arrays.check_array(np.array([np.inf]), "float32")).all()
+    assert arrays.check_array(np.array([1], "M8[D]"), "datetime64[ns]").astype(int) == 86400 * 10**9
+
+
+@pytest.mark.parametrize("dtype", ["", "float32"])
+def test_a_long_text_does_not_make_all_others_as_long(dtype):
+    with pytest.raises(InvalidInput, match=r"would take|expected an array of float32, got text"):
+        arrays.from_nested(["a" * 100_000, *[""] * 100_000], dtype)
+
+
+def test_words_may_have_different_lengths():
+    assert arrays.from_nested([["a", "bcd"], ["", "é"]], "").tolist() == [["a", "bcd"], ["", "é"]]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (True,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4611686018427387904), }",
+        "{'descr': '<f4', 'fortran_order': True, 'shape': (4611686018427387904, 0), }",
+        "{'descr': '<U0', 'fortran_order': False, 'shape': (1000,), }",
+        "{'descr': '<M8[7Y]', 'fortran_order': False, 'shape': (1,), }",
+        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }",
+        "(" * 5000,
+        "-" * 9000 + "1",
+        "[" * 180 + "]" * 180,
+        "{'descr': '<f4L",
+    ],
+)
+def test_an_absurd_npy_header_is_the_callers_mistake(call_once, header):
+    line = header.encode() + b"\n"
+    body = b"\x93NUMPY\x01\x00" + len(line).to_bytes(2, "little") + line + b"\0" * 8
+    with pytest.raises(InvalidInput, match=r"^Arrays.double: x: "):
+        call_once(Arrays, "double", body, "application/x-npy")
