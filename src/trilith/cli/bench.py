@@ -26,6 +26,7 @@ _CONTENT_TYPE_JSON: Final = "application/json"
 
 def bench(
     url: str,
+    /,
     *,
     data: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     concurrency: str = "1,8,32",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from trilith.errors import InvalidConfig
 
@@ -17,7 +20,7 @@ def serve(
     metrics_port: int = 8002,
     replicas: int | None = None,
     reload: bool = False,
-    models: tuple[Path, ...] = (),
+    models: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     drain_timeout_s: float = 30.0,
     unresponsive_timeout_s: float = 30.0,
     max_body_mb: int = 64,
@@ -69,6 +72,12 @@ def serve(
     for option, port in (("--http-port", http_port), ("--grpc-port", grpc_port), ("--metrics-port", metrics_port)):
         if not 0 <= port <= 65535:
             raise InvalidConfig(f"{option} must be from 0 to 65535, got {port}")
+    chosen = [port for port in (http_port, grpc_port, metrics_port) if port]
+    if len(set(chosen)) < len(chosen):
+        raise InvalidConfig("--http-port, --grpc-port and --metrics-port must differ")
+    for folder in models:
+        if not folder.is_dir():
+            raise InvalidConfig(f"--models {folder}: there is no such folder")
     options = ServeOptions(
         target=target,
         host=host,

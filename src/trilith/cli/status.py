@@ -41,7 +41,8 @@ def _show(reports: list[ServerReport]) -> None:
     for report in reports:
         record, found = report.record, report.status
         state = "does not answer" if found is None else "ready" if found.ready else "not ready"
-        console.print(f"[bold]{record.target}[/]  {state}  pid {record.pid}  http {record.http}  gRPC {record.grpc}")
+        where = f"pid {record.pid}  http {record.http}  gRPC {record.grpc}"
+        console.print(f"[bold]{record.target}[/]  {state}  {where}", soft_wrap=True)
         if found is None:
             continue
         if found.services:

@@ -70,7 +70,9 @@ def notes(report: BenchReport) -> Iterator[str]:
         if level.breakdown is not None:
             yield verdict(level.breakdown)
             break
-    if report.levels and all(level.breakdown is None for level in report.levels):
+    if report.levels and all(level.requests_per_s == 0 for level in report.levels):
+        yield "No request succeeded, so there is nothing to break down; the server's log says why."
+    elif report.levels and all(level.breakdown is None for level in report.levels):
         yield "No breakdown: the server does not answer the trilith-timeline header (it is not Trilith, or it is off)."
 
 

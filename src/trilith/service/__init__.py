@@ -40,7 +40,7 @@ from trilith.service.ports import ModelCaller, Placement, Resolver, ServiceCalle
 from trilith.service.proxy import ModelProxy, ServiceProxy
 from trilith.service.remote import RemoteServiceCaller, Send
 from trilith.service.spec import MethodSpec, ServiceSpec, spec_of
-from trilith.service.target import load_target
+from trilith.service.target import Target, TargetKind, load_target, parse_target
 from trilith.service.tracing import context, tracing
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ __all__ = [
     "ServiceHost",
     "ServiceProxy",
     "ServiceSpec",
+    "Target",
+    "TargetKind",
     "ValueDescription",
     "api",
     "await_or_block",
@@ -83,6 +85,7 @@ __all__ = [
     "model",
     "openapi_document",
     "pack",
+    "parse_target",
     "service",
     "service_graph",
     "spec_of",

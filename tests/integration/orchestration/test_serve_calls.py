@@ -57,6 +57,11 @@ def test_wrong_bodies(calls):
     assert _error(calls.post("/echo", body=b"a=1", headers={"content-type": "text/csv"}))[0] == 415
 
 
+def test_the_encoding_between_services_is_not_for_clients(calls):
+    headers = {"content-type": "application/x-trilith"}
+    assert _error(calls.post("/echo", body=b"\x92\x90\x80", headers=headers)) == (415, "unsupported_media_type")
+
+
 def test_wrong_places(calls):
     assert _error(calls.post("/nothing/here")) == (404, "not_found")
     assert _error(calls.post("/double", {"values": 1.0})) == (404, "not_found")  # only the root's methods are public
@@ -138,6 +143,7 @@ def test_timeline_by_floor(calls):
 
 def test_health_metrics_docs(calls):
     assert calls.get("/livez")[0] == 200
+    assert calls.get("/nothing")[0] == 404
     assert json.loads(calls.get("/readyz")[1]) == {"ready": True, "problems": []}
     assert b"/echo" in calls.get("/openapi.json")[1]
     assert b"<html" in calls.get("/docs")[1]
@@ -145,6 +151,7 @@ def test_health_metrics_docs(calls):
         text = calls.get("/metrics", port=port)[1].decode()
         assert 'trilith_service_calls_total{method="echo",outcome="ok",service="Calls"}' in text
         assert 'trilith_service_replicas{service="Doubler"} 2.0' in text
+        assert 'trilith_http_responses_total{status="404"}' in text
 
 
 def test_concurrent_callers_get_their_own_answers(calls):

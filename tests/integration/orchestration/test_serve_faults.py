@@ -8,11 +8,13 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from live_server import APPS
+from live_server import APPS, Server
 
 CALLS = f"{APPS}/calls.py:Calls"
 
@@ -148,11 +150,9 @@ def test_drain_has_a_deadline(serve):
 def test_ctrl_c_ends_cleanly(serve):
     server = serve(CALLS)
     family = _children(server.process.pid)
-    os.killpg  # noqa: B018  a terminal signals the whole group: each process gets it
-    for pid in [server.process.pid, *family]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGINT)
+    server.process.send_signal(signal.SIGINT)  # the others are in groups of their own, out of the terminal's reach
     assert server.process.wait(15) == 0
+    assert not any(_alive(pid) for pid in family)
     assert "Traceback" not in server.output
 
 
@@ -269,9 +269,6 @@ def _alive(pid):
 
 
 def test_status_command_sees_the_server(serve):
-    import subprocess
-    import sys
-
     server = serve(CALLS)
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(server.runtime_folder)}
     command = [sys.executable, "-m", "trilith", "status", "--json"]
@@ -384,7 +381,7 @@ def test_reload_switches_services_and_methods_in_one_step(serve, tmp_path):
         server.wait_until(lambda: (200, b"21") in load.outcomes[-4:])
         seen = len(load.outcomes)
         server.wait_until(lambda: len(load.outcomes) > seen + 20)
-    assert set(load.outcomes) == {(200, b"14"), (200, b"21")}
+    assert set(load.outcomes) == {(200, b"14"), (200, b"21")}, server.output
     assert server.post("/more", {"n": "ab"}) == (200, "abab")
     server.wait_until(lambda: json.loads(server.get("/readyz")[1])["ready"])
     server.wait_until(lambda: [entry["name"] for entry in server.status()["services"]] == ["App"])
@@ -414,3 +411,60 @@ def test_a_start_that_takes_long_says_what_it_waits_for(serve, tmp_path):
     server = serve(f"{source}:App", ready=False)
     server.wait_line("still starting")
     assert server.terminate() == 0
+
+
+def test_a_replica_that_forked_and_died_is_replaced(serve, tmp_path):
+    source = tmp_path / "forks.py"
+    source.write_text(
+        "import os, time, trilith\n"
+        "@trilith.service\nclass Forks:\n"
+        "    @trilith.api\n"
+        "    async def fork(self) -> int:\n"
+        "        child = os.fork()\n"
+        "        if child == 0:\n            time.sleep(25)\n            os._exit(0)\n"
+        "        return child\n"
+        "    @trilith.api\n"
+        "    async def process_id(self) -> int:\n        return os.getpid()\n"
+    )
+    server = serve(f"{source}:Forks")
+    _, child = server.post("/fork")
+    _, first = server.post("/process_id")
+    try:
+        os.kill(first, signal.SIGKILL)
+        server.wait_until(lambda: (answer := server.post("/process_id"))[0] == 200 and answer[1] != first)
+        assert server.terminate() == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
+
+def test_calls_before_the_application_is_loaded_are_told_to_come_back(serve, tmp_path):
+    source = tmp_path / "slow_import.py"
+    source.write_text(
+        "import time\ntime.sleep(3)\nimport trilith\n@trilith.service\nasync def hi() -> str:\n    return 'hi'\n"
+    )
+    server = serve(f"{source}:hi", ready=False)
+    folder = server.runtime_folder / "trilith"
+    server.wait_until(lambda: any(folder.glob("server-*.json")))
+    [record] = folder.glob("server-*.json")
+    server.http = int(json.loads(record.read_text())["http"].rsplit(":", 1)[1])
+    status, body = server.post("/hi")
+    assert (status, body["error"]["code"]) == (503, "no_ready_replica")
+    server.wait_ready()
+    assert server.post("/hi") == (200, "hi")
+
+
+def test_what_a_killed_server_left_is_removed_by_the_next(serve):
+    first = serve(CALLS)
+    first.process.kill()
+    first.process.wait()
+    folder = first.runtime_folder / "trilith"
+    assert list(folder.glob("peers-*"))
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(first.runtime_folder)}
+    second = Server([CALLS, "--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"], environment)
+    try:
+        second.wait_ready()
+        [left] = folder.glob("peers-*")
+        assert left.name == f"peers-{second.process.pid}"
+    finally:
+        second.close()

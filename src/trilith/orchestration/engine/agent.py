@@ -12,13 +12,12 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from trilith.errors import SetupError
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.launcher import Launcher
 from trilith.orchestration.engine.process import ChildProcess
@@ -120,15 +119,22 @@ class Agent:
     # Following the children
 
     async def _follow_gateway(self, gateway: ChildProcess) -> None:
-        async for message in gateway.channel.messages():
+        async for message in _until_exit(gateway):
             if isinstance(message, control.GatewayReady):
                 self._gateway_loaded = message.revision
                 for failure in message.failures:
                     self._tell(f"model not available: {failure}")
+                if self._launcher.serves_repository and message.models == 0:
+                    folder = self._options.target
+                    self._tell(f"there is no model in {folder}: a model is a folder NAME/VERSION/model.onnx")
             elif isinstance(message, control.ReplicaIdle):
                 replica = self._book.get(message.replica_id)
                 if replica is not None and replica.state is ReplicaState.DRAINING:
                     self._order_stop(replica, ReplicaEvent.IDLE)
+            elif isinstance(message, control.ReplicaServing):
+                replica = self._book.get(message.replica_id)
+                if replica is not None and replica.state is ReplicaState.STARTING:
+                    self._book.event(replica, ReplicaEvent.READY, time.monotonic())
             elif isinstance(message, control.ReplicaUnwell):
                 self._kill(Kill(message.replica_id, message.reason))
             elif isinstance(message, control.Failed):
@@ -153,12 +159,9 @@ class Agent:
             self._changed.set()
 
     async def _follow_worker(self, replica: Replica) -> None:
-        async for message in replica.process.channel.messages():
+        async for message in _until_exit(replica.process):
             if isinstance(message, control.Described):
                 self._adopt_description(replica, message)
-            elif isinstance(message, control.Ready):
-                if replica.state is ReplicaState.STARTING:
-                    self._book.event(replica, ReplicaEvent.READY, time.monotonic())
             elif isinstance(message, control.Failed):
                 replica.failure = message.reason
                 who = replica.service or self._options.target
@@ -169,6 +172,8 @@ class Agent:
             self._changed.set()
         code = await replica.process.wait()
         replica.process.channel.close()
+        if self._gateway is not None:
+            self._gateway.channel.send(control.ReplicaGone(replica_id=replica.replica_id))
         now = time.monotonic()
         expected = replica.state in (ReplicaState.STOPPING, ReplicaState.DRAINING)
         ready_for_s = None if replica.ready_at is None else now - replica.ready_at
@@ -362,7 +367,12 @@ class Agent:
 
     def _signalled(self) -> None:
         if self._stopping:
+            self._tell("ending at once")
             self._kill_all()
+        elif self._announced >= 0:
+            self._tell(
+                f"stopping; requests in flight get up to {self._options.drain_s:g} s (Ctrl-C again ends them at once)"
+            )
         self._stopping = True
         self._changed.set()
 
@@ -383,6 +393,8 @@ class Agent:
         replicas = self._book.all()
         for replica in replicas:
             replica.process.channel.send(control.Stop(deadline_s=self._limits.stop_s))
+            if replica.state is ReplicaState.STARTING:
+                replica.process.kill()  # it holds no request, and may be in the middle of a long import
         await asyncio.gather(*(_ended_within(r.process, self._limits.stop_s + 1.0) for r in replicas))
         for task in list(self._tasks):
             task.cancel()
@@ -405,6 +417,15 @@ class Agent:
             error = task.exception()
             self._tell(f"the agent failed: {error!r}")
             self._give_up()
+
+
+async def _until_exit(process: ChildProcess) -> AsyncIterator[control.AnyMessage]:
+    """The messages of a child until it exits. The channel alone does not tell: a child of its own may keep it open."""
+    exited = asyncio.ensure_future(process.wait())
+    exited.add_done_callback(lambda _: process.channel.close())
+    async for message in process.channel.messages():
+        yield message
+    await exited
 
 
 async def _ended_within(process: ChildProcess, limit_s: float) -> None:
@@ -434,10 +455,9 @@ def serve(options: ServeOptions) -> int:
         sys.stderr.write(f"trilith: {line}\n")
         sys.stderr.flush()
 
-    target = options.target
-    if not Path(target).is_dir() and ":" not in target:
-        raise SetupError(
-            f"{target!r} is neither a folder of models nor `module:Name` or `path.py:Name`; for a file add the service"
-            f"'s name, as in `{target}:Ocr`"
-        )
+    target = Path(options.target)
+    if not (target.exists() or ":" in options.target):
+        from trilith.service import parse_target  # it says what there is instead; a good target need not wait for it
+
+        parse_target(options.target)
     return asyncio.run(Agent(options, tell=tell).run())

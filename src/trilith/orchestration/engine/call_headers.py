@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from trilith.errors import InvalidInput
-from trilith.wire.calls import pack_headers
+from trilith.errors import InvalidInput, UnsupportedMediaType
+from trilith.wire.calls import NATIVE_CONTENT_TYPE, pack_headers
 
 _TIMEOUT: Final = "trilith-timeout-ms"
 _TRACE: Final = "trilith-timeline"
@@ -43,6 +43,7 @@ def read_headers(headers: tuple[tuple[bytes, bytes], ...]) -> CallHeaders:
 
     Raises:
         InvalidInput: the time limit is none.
+        UnsupportedMediaType: the body is in the encoding of calls between services, which is not checked as strictly.
     """
     forwarded: dict[str, str] = {}
     first: dict[str, str] = {}
@@ -51,6 +52,8 @@ def read_headers(headers: tuple[tuple[bytes, bytes], ...]) -> CallHeaders:
             name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
             forwarded[name] = value
             first.setdefault(name, value)
+    if first.get("content-type", "").lower().startswith(NATIVE_CONTENT_TYPE):
+        raise UnsupportedMediaType(f"{NATIVE_CONTENT_TYPE} is spoken between services only; send JSON")
     timeout = first.get(_TIMEOUT)
     return CallHeaders(
         content_type=first.get("content-type", ""),

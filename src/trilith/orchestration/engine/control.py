@@ -43,8 +43,20 @@ class RemoveReplica(Message, frozen=True, tag="remove_replica"):
     replica_id: int
 
 
+class ReplicaGone(Message, frozen=True, tag="replica_gone"):
+    """Agent to gateway: the replica's process has exited, whatever its connection says (its children may hold it)."""
+
+    replica_id: int
+
+
 class ReplicaIdle(Message, frozen=True, tag="replica_idle"):
     """Gateway to agent: a removed replica has nothing in flight."""
+
+    replica_id: int
+
+
+class ReplicaServing(Message, frozen=True, tag="replica_serving"):
+    """Gateway to agent: the replica's service is constructed, and the gateway can call it."""
 
     replica_id: int
 
@@ -81,6 +93,7 @@ class GatewayReady(Message, frozen=True, tag="gateway_ready"):
     """Gateway to agent: models of the revision are loaded, or why one is not."""
 
     revision: int
+    models: int
     failures: list[str]
 
 
@@ -92,10 +105,6 @@ class Described(Message, frozen=True, tag="described"):
 
     description: msgspec.Raw
     model_roots: list[str]
-
-
-class Ready(Message, frozen=True, tag="ready"):
-    """Worker to agent: the service is constructed and registered at the gateway."""
 
 
 class Failed(Message, frozen=True, tag="failed"):
@@ -115,13 +124,14 @@ AnyMessage = (
     Deploy
     | Publish
     | RemoveReplica
+    | ReplicaGone
     | ReplicaIdle
+    | ReplicaServing
     | ReplicaUnwell
     | Replicas
     | Listening
     | GatewayReady
     | Described
-    | Ready
     | Failed
     | Stop
 )

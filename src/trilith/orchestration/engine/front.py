@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from trilith.errors import CallerError, Draining, MethodNotAllowed, NotFound, TrilithError
+from trilith.errors import CallerError, Draining, MethodNotAllowed, NoReadyReplica, NotFound, TrilithError
 from trilith.net.http1 import HttpRequest
 from trilith.orchestration.engine.call_headers import CallHeaders, read_headers
 from trilith.orchestration.engine.calls import PendingCall
@@ -42,8 +42,8 @@ class HttpFront:
         self._routes: dict[str, MethodRoute] = {}
         self._plain: dict[str, Plain] = {}
         self._timelines = TimelineShelf()
+        self.starting = False  # an application is to come, and is not there yet
         self.draining = False
-        self.refused = 0
 
     def serve_plain(self, path: str, answer: Plain) -> None:
         """Answers GET requests of one path with a function of the gateway itself."""
@@ -65,12 +65,15 @@ class HttpFront:
             self._timeline(request)
             return None
         plain = self._plain.get(path)
+        if plain is None and self.starting:
+            self._refuse(request, NoReadyReplica("the application is not loaded yet; try again in a moment"))
+            return None
         if plain is None:
             known = ", ".join(sorted({*self._routes, *self._plain, "/v2"}))
             self._refuse(request, NotFound(f"there is nothing at {path}; there is {known}"))
             return None
         if request.method not in ("GET", "HEAD"):
-            self._refuse(request, MethodNotAllowed(f"{path} takes GET, got {request.method}"))
+            self._refuse(request, MethodNotAllowed(f"{path} takes GET, got {request.method}"), allow=b"GET, HEAD")
             return None
         return plain(request)
 
@@ -82,7 +85,7 @@ class HttpFront:
 
     def _call(self, request: HttpRequest, route: MethodRoute) -> Coroutine[Any, Any, None] | None:
         if request.method != "POST":
-            self._refuse(request, MethodNotAllowed(f"{request.path} takes POST, got {request.method}"))
+            self._refuse(request, MethodNotAllowed(f"{request.path} takes POST, got {request.method}"), allow=b"POST")
             return None
         if self.draining:
             self._refuse(request, Draining("the server is stopping; send the request to another one"))
@@ -115,9 +118,8 @@ class HttpFront:
         finally:
             self._router.cancel(call)  # does nothing when it is settled
 
-    def _refuse(self, request: HttpRequest, error: TrilithError) -> None:
-        self.refused += 1
-        respond_error(request, error)
+    def _refuse(self, request: HttpRequest, error: TrilithError, *, allow: bytes = b"") -> None:
+        respond_error(request, error, headers=[(b"allow", allow)] if allow else [])
 
 
 def _pending(

@@ -84,6 +84,7 @@ class Gateway:
         oip_http = OipHttp(self._runtime, metrics=requests)
         oip_grpc = OipGrpc(self._runtime, metrics=requests)
         self._front = front = HttpFront(self._router, models=oip_http)
+        front.starting = not arguments.repositories
         front.serve_plain("/livez", lambda request: request.respond(200, b'{"live":true}'))
         front.serve_plain("/readyz", self._readyz)
         front.serve_plain("/metrics", self._scrape)
@@ -110,7 +111,7 @@ class Gateway:
         if not obeying.done():
             await loading
             if arguments.repositories:
-                self._channel.send(control.GatewayReady(revision=0, failures=_failures(self._runtime)))
+                self._channel.send(self._loaded(0, _failures(self._runtime)))
         deadline_s = await obeying
         # Stop accepting and finish what is in flight on both fronts; replicas and runtime serve meanwhile.
         front.draining = True
@@ -140,6 +141,8 @@ class Gateway:
                     self._spawn(self._node_models.keep_only(self._prepared.models))
             elif isinstance(message, control.RemoveReplica):
                 self._router.remove(message.replica_id)
+            elif isinstance(message, control.ReplicaGone):
+                self._router.gone(message.replica_id)
             elif isinstance(message, control.Replicas):
                 self._rows = message.replicas
             elif isinstance(message, control.Stop):
@@ -156,7 +159,10 @@ class Gateway:
         await asyncio.shield(loading)
         failures = await self._node_models.load(application.models, order.model_roots)
         self._models.open()
-        self._channel.send(control.GatewayReady(revision=order.revision, failures=failures))
+        self._channel.send(self._loaded(order.revision, failures))
+
+    def _loaded(self, revision: int, failures: list[str]) -> control.GatewayReady:
+        return control.GatewayReady(revision=revision, models=len(self._runtime.models()), failures=failures)
 
     def _publish(self, application: Application) -> None:
         """Calls go to this revision from now on."""
@@ -167,6 +173,7 @@ class Gateway:
         services = [service.name for service in application.description.services]
         self._router.publish(application.revision, services, application.methods.values())
         self._front.serve_methods(application.paths)
+        self._front.starting = False
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -196,6 +203,7 @@ class Gateway:
             )
             links.append(link)
             self._router.add(link)
+            self._channel.send(control.ReplicaServing(replica_id=hello.replica_id))
 
         def lost(calls: list[LostCall]) -> None:
             for link in links:

@@ -10,7 +10,6 @@ import math
 import os
 import shutil
 import socket
-import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +18,7 @@ from typing import Self
 import msgspec
 
 from trilith.orchestration.engine.launch import GatewayArguments, WorkerArguments
-from trilith.orchestration.engine.places import ServerRecord, private_folder, write_record
+from trilith.orchestration.engine.places import SOCKET_NAME, ServerRecord, make_peers_folder, write_record
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.sockets import address_of, listen_tcp, listen_unix
 from trilith.orchestration.spec import ServeOptions
@@ -48,9 +47,9 @@ class Launcher:
             self._http = undo.enter_context(listen_tcp(host, options.http_port, option="--http-port"))
             self._grpc = undo.enter_context(listen_tcp(host, options.grpc_port, option="--grpc-port"))
             self._metrics = undo.enter_context(listen_tcp(host, options.metrics_port, option="--metrics-port"))
-            folder = Path(tempfile.mkdtemp(prefix="peers-", dir=private_folder()))
+            folder = make_peers_folder()
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
-            self._peers_path = folder / "gateway.sock"
+            self._peers_path = folder / SOCKET_NAME
             self._peers = undo.enter_context(listen_unix(self._peers_path))
             record = ServerRecord(
                 pid=os.getpid(),

@@ -6,13 +6,18 @@ Rule: the folder is the user's alone (mode 0700, checked); a file whose process 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tempfile
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from trilith.errors import SetupError
+
+SOCKET_NAME: Final = "gateway.sock"
+_LONGEST_SOCKET_PATH: Final = 107
 
 
 class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,12 +39,34 @@ def private_folder() -> Path:
     """
     base = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(base) / "trilith" if base else Path(tempfile.gettempdir()) / f"trilith-{os.getuid()}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise SetupError(f"cannot make {folder} ({error.strerror}); set XDG_RUNTIME_DIR to another folder") from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise SetupError(f"{folder} must be a folder of the user {os.getuid()}; remove it, or set XDG_RUNTIME_DIR")
     if stat.S_IMODE(found.st_mode) != 0o700:
         folder.chmod(0o700)
+    return folder
+
+
+def make_peers_folder() -> Path:
+    """A new folder for the sockets of this server. Folders of servers that are gone are removed.
+
+    Raises:
+        SetupError: it cannot be made, or its path is too long for a socket's.
+    """
+    base = private_folder()
+    for old in base.glob("peers-*"):
+        owner = old.name.split("-")[1]
+        if not (owner.isdigit() and Path(f"/proc/{owner}").exists()):
+            shutil.rmtree(old, ignore_errors=True)
+    folder = base / f"peers-{os.getpid()}"
+    if len(str(folder / SOCKET_NAME).encode()) > _LONGEST_SOCKET_PATH:
+        raise SetupError(f"{base} is too long a path for a socket; set XDG_RUNTIME_DIR to a shorter one")
+    shutil.rmtree(folder, ignore_errors=True)  # of a process that had this number before
+    folder.mkdir(mode=0o700)
     return folder
 
 

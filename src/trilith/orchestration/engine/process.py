@@ -49,6 +49,7 @@ class ChildProcess:
                 *("-m", module, str(theirs.fileno()), str(os.getpid()), *arguments),
                 pass_fds=(theirs.fileno(), *pass_fds),
                 stdin=asyncio.subprocess.DEVNULL,
+                process_group=0,  # a terminal's Ctrl-C is the agent's alone: it stops the others in their order
                 env=environment,
             )
         return cls(process, await open_channel(ours))

@@ -18,7 +18,6 @@ from typing import Any, Final
 from trilith.errors import (
     Cancelled,
     DeadlineExceeded,
-    NoReadyReplica,
     NotFound,
     QueueFull,
     ReplicaLost,
@@ -110,7 +109,9 @@ class Router:
         }
         for call in waiting:
             route = methods.get((call.route.service, call.route.method))
-            if route is None:
+            if call.revision and call.revision != revision:
+                self._place_again(call, first=False)  # its caller is of another revision: so will be who answers it
+            elif route is None:
                 self._fail(call, NotFound(f"{call.route.service}.{call.route.method} is no longer served"))
             else:
                 call.route = route
@@ -176,6 +177,14 @@ class Router:
                         return
         self._on_idle(replica_id)
 
+    def gone(self, replica_id: int) -> None:
+        """The replica's process has exited: its connection is ended if it has not ended by itself."""
+        for deployment in self._deployments.values():
+            for link in deployment.everyone:
+                if link.replica_id == replica_id:
+                    link.peer.abort()  # which reports the calls that it held, to `lost`
+                    return
+
     def lost(self, link: ReplicaLink, calls: list[LostCall]) -> None:
         """The replica's connection died."""
         deployment = self._deployments.get(link.service)
@@ -211,7 +220,7 @@ class Router:
 
         Raises:
             QueueFull: as many calls wait as may.
-            NoReadyReplica: the service is not known.
+            NotFound: the service or its method is not served any more.
         """
         self._place(call, first=False, bounded=True)
         if not call.settled:
@@ -260,8 +269,8 @@ class Router:
             return
         route = call.route
         deployment = self._deployments.get(route.service)
-        if deployment is None:
-            raise NoReadyReplica(f"the service {route.service} is not deployed here")
+        if deployment is None or not deployment.declared:
+            raise NotFound(f"{route.service}.{route.method} is no longer served")
         if route.batch_rows:
             queue = self._batches.get((route.service, route.method))
             if queue is None:

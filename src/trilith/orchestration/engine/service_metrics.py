@@ -113,4 +113,23 @@ class ServiceMetrics:
                 samples=[(("http",), web.requests), (("grpc",), rpc.calls)],
             )
 
+            yield Snapshot(
+                name="trilith_http_responses_total",
+                kind="counter",
+                help="HTTP answers by status, those of requests that were refused at the door included.",
+                label_names=("status",),
+                samples=[((str(status),), count) for status, count in sorted(web.responses.items())],
+            )
+            yield Snapshot(
+                name="trilith_refused_total",
+                kind="counter",
+                help="What was refused before it became a request: limits, malformed heads, too many connections.",
+                label_names=("protocol", "reason"),
+                samples=[
+                    ((protocol, str(reason)), count)
+                    for protocol, refused in (("http", web.refused), ("grpc", rpc.refused))
+                    for reason, count in sorted(refused.items())
+                ],
+            )
+
         self._metrics.add_source(snapshots)

@@ -55,11 +55,11 @@ def _plain_head(meta: bytes) -> _Head:
     return _head(unpack_result(meta))
 
 
-def respond_error(request: HttpRequest, error: TrilithError) -> None:
+def respond_error(request: HttpRequest, error: TrilithError, *, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
     """Answers a request with an error of the tree, as JSON."""
     again = retry_after(error)
-    headers = [(b"retry-after", again)] if again is not None else []
-    request.respond(http_status(error), error_body(error, request.request_id), headers=headers)
+    more = [(b"retry-after", again)] if again is not None else []
+    request.respond(http_status(error), error_body(error, request.request_id), headers=[*headers, *more])
 
 
 class AwaitedHttpSink(HttpSink):

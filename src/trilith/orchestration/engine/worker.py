@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import io
 import logging
 import os
 import signal
 import socket
 import sys
-import traceback
 from pathlib import Path
 
 import msgspec
@@ -32,6 +32,7 @@ from trilith.orchestration.engine.launch import WorkerArguments
 from trilith.orchestration.engine.process import die_with_parent
 from trilith.orchestration.engine.remote import GatewayLink, RemoteResolver
 from trilith.orchestration.engine.served_calls import ServedCalls
+from trilith.orchestration.engine.tracebacks import users_traceback
 from trilith.runtime import default_roots
 from trilith.service import (
     ServiceHost,
@@ -83,7 +84,6 @@ class Worker:
         gc.collect()
         gc.freeze()
         self._hello(peer)
-        self._channel.send(control.Ready())
         keeper = asyncio.get_running_loop().create_task(self._keep_connected())
         deadline_s = await self._wait_stop()
         keeper.cancel()
@@ -130,8 +130,8 @@ class Worker:
             revision=self._arguments.revision,
             pid=os.getpid(),
         )
+        peer.grant = self._host.spec.concurrency  # first, so that the gateway knows it when it learns who is there
         peer.notify(msgspec.msgpack.encode(hello))
-        peer.grant = self._host.spec.concurrency
 
     async def _keep_connected(self) -> None:
         while True:
@@ -158,7 +158,7 @@ async def _main(control_fd: int, arguments: WorkerArguments) -> None:
         await Worker(arguments, channel).run()
     except TrilithError as error:
         cause = error.__cause__
-        detail = "".join(traceback.format_exception(cause)) if cause is not None else ""
+        detail = users_traceback(cause) if cause is not None else ""
         channel.send(control.Failed(reason=error.message, detail=detail))
         await channel.flush()
         raise SystemExit(1) from error
@@ -170,6 +170,10 @@ def main() -> None:
     """Entry point of the process."""
     control_fd, parent, raw = sys.argv[1:]
     die_with_parent(int(parent))
+    # A fork of a user's (multiprocessing, say) must not keep this replica's connections open after its death.
+    os.register_at_fork(after_in_child=lambda: os.close(int(control_fd)))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what a service prints is seen when it is printed
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     uvloop.run(_main(int(control_fd), msgspec.json.decode(raw, type=WorkerArguments)))
 
