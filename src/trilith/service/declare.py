@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 from trilith.errors import InvalidConfig
 from trilith.service.batched import BatchedFunction, BatchedMethod, BatchFunction, BatchMethod
 from trilith.service.depends import Dependency, ModelReference
+from trilith.service.names import is_client_name, is_own_path
 from trilith.service.options import ApiOptions, Batch, ServiceOptions, read_options
 from trilith.service.signature import read_signature
 from trilith.service.spec import API_ATTRIBUTE, SERVICE_ATTRIBUTE, MethodSpec, ServiceSpec
@@ -187,7 +188,27 @@ def _read_early(spec: ServiceSpec) -> None:
             continue  # `MethodSpec.signature` reads it when it is first asked, and reports what is still missing
     routes: dict[str, str] = {}
     for method in spec.methods.values():
+        _check_name(method)
         for route in method.routes:
             if route in routes:
                 raise InvalidConfig(f"{spec.name}: {routes[route]} and {method.name} have the same route {route}")
             routes[route] = method.name
+
+
+def _check_name(method: MethodSpec) -> None:
+    """Refuses a name or a route that something else has."""
+    where = method.service.name if method.service.is_function else f"{method.service.name}.{method.name}"
+    if is_client_name(method.name):
+        why = (
+            "begins with an underscore" if method.name.startswith("_") else "is one that trilith.client has of its own"
+        )
+        raise InvalidConfig(
+            f"{where}: the name {method.name!r} {why}, so no client could call it; name it otherwise. "
+            "Its path can be what you like: route='/...'"
+        )
+    for route in method.routes:
+        if is_own_path(route):
+            raise InvalidConfig(
+                f"{where}: the path {route} belongs to the server itself; name the method otherwise, or give it "
+                "another path: route='/...'"
+            )

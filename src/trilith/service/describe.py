@@ -40,12 +40,13 @@ class ValueDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParameterDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """One parameter. `default` is its default where JSON can hold it."""
+    """One parameter. `default` is its default where JSON can hold it; `keyword_only`: it is given by name alone."""
 
     name: str
     value: ValueDescription
     required: bool
     default: Any = None
+    keyword_only: bool = False
 
 
 class BatchDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,6 +227,7 @@ def _method(method: MethodSpec, schemas: _Schemas) -> MethodDescription:
                 value=schemas.value(method, parameter.name, parameter.value),
                 required=parameter.required,
                 default=None if parameter.required else _jsonable(parameter.default),
+                keyword_only=parameter.keyword_only,
             )
             for parameter in signature.parameters
         ],

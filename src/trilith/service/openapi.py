@@ -104,6 +104,7 @@ def _extension(parameter: ParameterDescription) -> dict[str, Any]:
         "dtype": parameter.value.dtype,
         "required": parameter.required,
         "default": parameter.default,
+        "keyword_only": parameter.keyword_only,
         "schema": parameter.value.schema,
     }
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import enum
 import inspect
 import pathlib
 import threading
@@ -22,6 +23,7 @@ from trilith.core.context import Context
 from trilith.core.timeline import Timeline
 from trilith.errors import (
     DeadlineExceeded,
+    InvalidConfig,
     InvalidInput,
     NoReadyReplica,
     QueueFull,
@@ -31,6 +33,8 @@ from trilith.errors import (
 )
 from trilith.net.http1 import HttpRequest, HttpServer
 from trilith.service import InProcessResolver, ServiceCall, ServiceHost, describe, docs_html, openapi_document
+from trilith.service.client import AsyncClient, Client
+from trilith.service.names import is_client_name
 from trilith.wire.calls import CallMeta, ResultMeta
 from trilith.wire.http_status import error_body, http_status, retry_after
 
@@ -44,6 +48,16 @@ class Line:
 class Page(BaseModel):
     number: int
     lines: list[Line] = []
+
+
+@dataclasses.dataclass
+class Tree:
+    branches: list["Tree"] = dataclasses.field(default_factory=list)
+
+
+class Size(enum.StrEnum):
+    SMALL = "small"
+    LARGE = "large"
 
 
 @trilith.service
@@ -99,6 +113,14 @@ class Everything:
     @trilith.api
     def name(self, file: pathlib.Path, note: str = "") -> str:
         return f"{file.name} {file.stat().st_size} {note}"
+
+    @trilith.api
+    async def mix(self, a: int, b: int = 2, *, c: int, d: int = 4) -> list[int]:
+        return [a, b, c, d]
+
+    @trilith.api
+    async def grow(self, tree: Tree, size: Size | None = None) -> Tree:
+        return tree
 
     @trilith.api
     async def nothing(self) -> None:
@@ -194,22 +216,49 @@ PICTURE = Image.effect_noise((6, 4), 80).convert("RGB")
 
 
 def test_signatures_and_documentation(client):
-    assert str(inspect.signature(client.add)) == "(a: 'float', *, b: 'float' = 1.0) -> 'float'"
+    assert str(inspect.signature(client.add)) == "(a: float, b: float = 1.0) -> float"
     assert client.add.__doc__ == "Adds two numbers.\n\nNothing more."
     assert client.add.__name__ == "add"
     assert "scale" in dir(client)
-    assert str(inspect.signature(client.pages)) == "(page: 'Page') -> 'list[Line]'"
-    assert "numpy.ndarray" in str(inspect.signature(client.plus))
+    assert str(inspect.signature(client.pages)) == "(page: dict, /) -> list[dict]"
+    assert str(inspect.signature(client.plus)) == "(a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray"
+    assert str(inspect.signature(client.turn)).endswith(
+        "(image: PIL.Image.Image | bytes | pathlib.Path) -> PIL.Image.Image"
+    )
+    assert str(inspect.signature(client.mix)) == "(a: int, b: int = 2, *, c: int, d: int = 4) -> list[int]"
+    assert str(inspect.signature(client.grow)) == "(tree: dict, size: str | None = None) -> dict"
 
 
 def test_json(client):
     assert client.add(1, b=2.5) == 3.5
     assert client.add(a=1) == 2
     assert client.nothing() is None
-    with pytest.raises(TypeError, match="missing a required argument: 'a'"):
-        client.add()
+    assert client.add(1, 2.5) == 3.5
+    assert client.mix(1, c=3) == [1, 2, 3, 4]
+    assert client.mix(1, 5, d=6, c=3) == [1, 5, 3, 6]
+    assert client.grow({"branches": [{}]}, "small") == {"branches": [{"branches": []}]}
     with pytest.raises(AttributeError, match="has no method 'sub'; it has add"):
         client.sub(1)
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "problem"),
+    [
+        ((), {}, "missing a required argument: 'a'"),
+        ((1, 2, 3), {}, "too many positional arguments"),
+        ((1,), {"a": 2}, "multiple values for argument 'a'"),
+        ((1,), {"factor": 2}, "got an unexpected keyword argument 'factor'"),
+    ],
+)
+def test_a_wrong_call_is_told_what_the_method_takes(client, args, named, problem):
+    with pytest.raises(TypeError) as caught:
+        client.add(*args, **named)
+    assert str(caught.value) == f"add: {problem}; it is add(a: float, b: float = 1.0) -> float"
+
+
+def test_the_servers_names_do_not_hide_the_clients(url):
+    shown = {name for kind in (Client, AsyncClient) for name in dir(kind) if not is_client_name(name)}
+    assert shown == {"__call__"}
 
 
 def test_models_and_dataclasses(client):
@@ -261,8 +310,11 @@ def test_errors_are_trilith_errors(client):
         client.turn(b"nothing")
     with pytest.raises(InvalidInput, match="argument cannot be sent"):
         client.add(object())
-    with pytest.raises(InvalidInput, match=r"give bytes or a pathlib.Path"):
-        client.turn(5)
+    for wrong, said in ((5, r"got int$"), ("page.png", r"got str; a file's name is given as pathlib.Path\(...\)")):
+        with pytest.raises(InvalidInput, match=r"turn: .*image: takes a PIL image, bytes, or a pathlib.Path, " + said):
+            client.turn(wrong)
+    with pytest.raises(InvalidInput, match=r"turn_all: .*images: takes a list, got Image"):
+        client.turn_all(PICTURE)
 
 
 def test_time_limits(client):
@@ -355,8 +407,50 @@ def test_nothing_there():
 
 
 def test_not_a_service_of_trilith(url):
-    with pytest.raises(Unsupported, match="not a service of Trilith"):
-        trilith.client(url + "/docs")
+    hint = rf"not a service of Trilith. Without the path it is trilith.client\('{url}'\), whose methods are the paths"
+    with pytest.raises(Unsupported, match=hint):
+        trilith.client(url + "/add")
+
+
+def test_a_url_without_a_scheme(url):
+    with trilith.client(url.removeprefix("http://")) as client:
+        assert client.add(1) == 2
+
+
+def test_tls_where_there_is_none(url):
+    secure = url.replace("http", "https")
+    with pytest.raises(NoReadyReplica, match=f"no TLS connection to {secure}: .*speaks plain HTTP, write {url}$"):
+        trilith.client(secure)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["", "http://", "ftp://host", "http://host:port", "http://host:99999", "http://host?a=1", "a b", "unix:///x"],
+)
+def test_what_is_no_address(wrong):
+    with pytest.raises(InvalidConfig, match=r"takes the address of a server, like http://127.0.0.1:8000, got '"):
+        trilith.client(wrong)
+
+
+def test_a_closed_client_says_so(url):
+    client = trilith.client(url)
+    other = client.with_timeout(1)
+    client.close()
+    for closed in (client, other):
+        with pytest.raises(RuntimeError, match=f"the client of {url} is closed: make a new one"):
+            closed.add(1)
+
+    async def main():
+        client = trilith.client(url, asynchronous=True)
+        await client.close()
+        with pytest.raises(RuntimeError, match="is closed"):
+            await client.add(1)
+        async with trilith.client(url, asynchronous=True) as client:
+            pass
+        with pytest.raises(RuntimeError, match="is closed"):
+            await client.add(1)
+
+    asyncio.run(main())
 
 
 def test_raw_http(url):

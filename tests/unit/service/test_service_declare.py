@@ -213,6 +213,62 @@ def test_a_class_with_slots_is_refused():
                 return 1
 
 
+RESERVED = ["docs", "metrics", "livez", "readyz", "v2", "timelines"]
+HIDING = ["close", "with_timeout", "__enter__", "__init__", "_offer", "__getattr__"]
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_a_method_whose_path_is_the_servers_is_refused(name):
+    async def nothing(self) -> None: ...
+
+    async def something(self) -> None: ...
+
+    with pytest.raises(InvalidConfig, match=f"Own.{name}: the path /{name} belongs to the server itself"):
+        trilith.service(type("Own", (), {name: trilith.api(nothing)}))
+    elsewhere = trilith.api(route="/elsewhere")(something)
+    assert spec_of(trilith.service(type("Own", (), {name: elsewhere}))).methods[name].routes == ("/elsewhere",)
+
+
+@pytest.mark.parametrize(
+    "route", ["/docs", "/openapi.json", "/metrics", "/v2", "/v2/models/m/infer", "/timelines/1", "/livez", "/readyz"]
+)
+def test_a_route_that_is_the_servers_is_refused(route):
+    with pytest.raises(InvalidConfig, match=f"the path {route} belongs to the server itself"):
+
+        @trilith.service
+        class Own:
+            @trilith.api(route=route)
+            async def read(self) -> int:
+                return 1
+
+    with pytest.raises(InvalidConfig, match=f"read: the path {route} belongs"):
+
+        @trilith.service(route=route)
+        async def read() -> int:
+            return 1
+
+
+@pytest.mark.parametrize("route", ["/v3", "/v2x", "/documents", "/docs/mine", "/metrics.json", "/a/v2", "/"])
+def test_routes_beside_those_of_the_server(route):
+    @trilith.service
+    class Own:
+        @trilith.api(route=route)
+        async def read(self) -> int:
+            return 1
+
+    assert spec_of(Own).methods["read"].routes == (route,)
+
+
+@pytest.mark.parametrize("name", HIDING)
+def test_a_method_that_would_hide_the_clients_own_is_refused(name):
+    why = "begins with an underscore" if name.startswith("_") else "is one that trilith.client has of its own"
+
+    async def named(self) -> None: ...
+
+    with pytest.raises(InvalidConfig, match=f"Own.{name}: the name '{name}' {why}, so no client could call it"):
+        trilith.service(type("Own", (), {name: trilith.api(named)}))
+
+
 def test_two_methods_of_one_route_are_refused():
     with pytest.raises(InvalidConfig, match="have the same route /a"):
 

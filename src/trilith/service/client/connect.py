@@ -9,10 +9,11 @@ import inspect
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
+from urllib.parse import urlsplit
 
 import msgspec
 
-from trilith.errors import Unsupported
+from trilith.errors import InvalidConfig, Unsupported
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments
 from trilith.service.client.operations import Operation, read_operations
 from trilith.service.failure import Calling
@@ -74,7 +75,11 @@ def _described(call: Callable[..., Any], operation: Operation, signature: inspec
 
 
 def _body(operation: Operation, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Body:
-    return encode_arguments(operation, dict(signature.bind(*args, **kwargs).arguments))
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{operation.method}: {error}; it is {operation.method}{signature}") from None
+    return encode_arguments(operation, dict(bound.arguments))
 
 
 def _value(operation: Operation, answered: Answered) -> Any:
@@ -87,12 +92,38 @@ def _value(operation: Operation, answered: Answered) -> Any:
 def _operations(url: str, answered: Answered) -> list[Operation]:
     status, _, body, _ = answered
     if status != 200:
-        raise Unsupported(f"{url}/openapi.json answered {status}: not a service of Trilith")
+        raise Unsupported(f"{url}/openapi.json answered {status}: not a service of Trilith{_hint(url)}")
     try:
         document = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
-        raise Unsupported(f"{url}/openapi.json is not JSON: {error}") from error
+        raise Unsupported(f"{url}/openapi.json is not JSON: {error}{_hint(url)}") from error
     return read_operations(document, url)
+
+
+def _hint(url: str) -> str:
+    """A path is right where a proxy adds one. Mostly it is that of a method."""
+    parts = urlsplit(url)
+    if not parts.path:
+        return ""
+    server = f"{parts.scheme}://{parts.netloc}"
+    return f". Without the path it is trilith.client({server!r}), whose methods are the paths"
+
+
+def _base(url: str) -> str:
+    """The server's address, made whole.
+
+    Raises:
+        InvalidConfig: it is none.
+    """
+    whole = url if "://" in url else f"http://{url}"
+    parts = urlsplit(whole)
+    try:
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no port
+        usable = False
+    if not usable or parts.query or parts.fragment or any(mark.isspace() for mark in whole):
+        raise InvalidConfig(f"trilith.client takes the address of a server, like http://127.0.0.1:8000, got {url!r}")
+    return whole.rstrip("/")
 
 
 class Client(_Methods):
@@ -125,7 +156,7 @@ class Client(_Methods):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._transport.close()  # not `self.close`: the service may have a method of that name
+        self._transport.close()
 
 
 class _Discovery:
@@ -212,17 +243,18 @@ def client(url: str, *, asynchronous: bool = False, timeout_s: float | None = No
     """A client of a running service. It asks the server once what it offers.
 
     Args:
-        url: the server's address, `http://127.0.0.1:8000`.
+        url: the server's address, `http://127.0.0.1:8000`; `http://` may be left out.
         asynchronous: whether methods are awaited. The server is asked by `async with` or the first call then, else now.
         timeout_s: time limit of each call in seconds, told to the server; None for the method's own limit.
 
     Raises:
         NoReadyReplica: nothing answers there.
         Unsupported: it is not a service of Trilith.
+        InvalidConfig: the URL is none.
     """
     from trilith.service.client.transport import AsyncTransport, SyncTransport
 
-    base = url.rstrip("/")
+    base = _base(url)
     if asynchronous:
         return AsyncClient(base, AsyncTransport(base), timeout_s)
     transport = SyncTransport(base)

@@ -31,6 +31,13 @@ _BY_STATUS: Final = {
 }
 
 
+_TAKES: Final = {
+    "image": "a PIL image, bytes, or a pathlib.Path",
+    "bytes": "bytes, or a pathlib.Path",
+    "file": "a pathlib.Path, or bytes",
+}
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
     """What to send: either `content` with its type, or `fields` of a form."""
@@ -90,6 +97,8 @@ def _fields(parameter: Parameter, value: Any) -> list[FileField]:
         raise TypeError(f"{parameter.name}: a form cannot say None; leave the argument out")
     if parameter.kind == "json" or not _is_binary(parameter, value):
         return [(parameter.name, (None, _json(value), media.JSON))]
+    if parameter.many and not isinstance(value, list | tuple):
+        raise TypeError(f"{parameter.name}: takes a list, got {type(value).__name__}")
     values = value if parameter.many else [value]
     return [(parameter.name, _as_file(parameter, item)) for item in values]
 
@@ -109,7 +118,11 @@ def _as_file(parameter: Parameter, value: Any) -> tuple[str | None, bytes, str]:
 
         if images.is_image(value):
             return f"{parameter.name}.png", images.encode_image(value), "image/png"
-    raise TypeError(f"{parameter.name}: {type(value).__name__} is no {parameter.kind}; give bytes or a pathlib.Path")
+    given, hint = (
+        type(value).__name__,
+        "; a file's name is given as pathlib.Path(...)" if isinstance(value, str) else "",
+    )
+    raise TypeError(f"{parameter.name}: takes {_TAKES[parameter.kind]}, got {given}{hint}")
 
 
 def _json(value: Any) -> bytes:

@@ -8,21 +8,24 @@ from typing import Any, Final
 import msgspec
 
 from trilith.errors import Unsupported
+from trilith.service.names import is_client_name
 
 _JSON_TYPES: Final = {
     "integer": "int",
     "number": "float",
     "string": "str",
     "boolean": "bool",
-    "object": "dict[str, Any]",
+    "object": "dict",
     "null": "None",
 }
-_SPECIAL: Final = {
+_GIVEN: Final = {
     "array": "numpy.ndarray",
     "image": "PIL.Image.Image | bytes | pathlib.Path",
     "bytes": "bytes",
     "file": "pathlib.Path | bytes",
 }
+_RETURNED: Final = {"array": "numpy.ndarray", "image": "PIL.Image.Image", "bytes": "bytes", "file": "bytes"}
+_DEEPEST: Final = 8
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +37,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str = ""
     required: bool = True
     default: Any = None
+    keyword_only: bool = False
     schema: dict[str, Any] = {}
 
 
@@ -55,6 +59,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         raw: the parameter that a raw body stands for, "" for none.
         npy: the parameter that an `application/x-npy` body stands for, "" for none.
         offers: content types of the answer, the default first.
+        definitions: schemas that others refer to by name.
     """
 
     method: str
@@ -68,39 +73,59 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     documentation: str = ""
     offers: list[str] = []
     result_schema: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
 
     def signature(self) -> inspect.Signature:
         """Python's signature of the method, without `self`."""
         given = [
             inspect.Parameter(
                 parameter.name,
-                inspect.Parameter.POSITIONAL_OR_KEYWORD if parameter.required else inspect.Parameter.KEYWORD_ONLY,
+                self._kind(parameter),
                 default=inspect.Parameter.empty if parameter.required else parameter.default,
-                annotation=_annotation(parameter.kind, parameter.many, parameter.schema),
+                annotation=self._shown(parameter.kind, parameter.many, parameter.schema, _GIVEN),
             )
-            for parameter in sorted(self.parameters, key=lambda parameter: not parameter.required)
+            for parameter in self.parameters
         ]
-        returned = _annotation(self.result.kind, self.result.many, self.result_schema)
+        returned = self._shown(self.result.kind, self.result.many, self.result_schema, _RETURNED)
         return inspect.Signature(given, return_annotation=returned)
 
+    def _kind(self, parameter: Parameter) -> Any:
+        if self.root:
+            return inspect.Parameter.POSITIONAL_ONLY
+        return inspect.Parameter.KEYWORD_ONLY if parameter.keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
 
-def _annotation(kind: str, many: bool, schema: dict[str, Any]) -> str:
-    if kind in _SPECIAL:
-        return f"list[{_SPECIAL[kind]}]" if many else _SPECIAL[kind]
-    return _json_annotation(schema)
+    def _shown(self, kind: str, many: bool, schema: dict[str, Any], special: dict[str, str]) -> _Shown:
+        if kind in special:
+            return _Shown(f"list[{special[kind]}]" if many else special[kind])
+        return _Shown(_json_annotation(schema, self.definitions, 0))
 
 
-def _json_annotation(schema: dict[str, Any]) -> str:
+class _Shown(str):
+    """An annotation that `help` shows without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _json_annotation(schema: dict[str, Any], definitions: dict[str, Any], depth: int) -> str:
+    """The Python type of what the JSON form is read as: an object is a dict, whatever class it is on the server."""
+    if depth > _DEEPEST:
+        return "Any"
     if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
+        found = definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
+        # Its values differ by key: `dict` says enough.
+        return "dict" if found.get("type") == "object" else _json_annotation(found, definitions, depth + 1)
     if "anyOf" in schema:
-        return " | ".join(_json_annotation(member) for member in schema["anyOf"])
+        members = (_json_annotation(member, definitions, depth + 1) for member in schema["anyOf"])
+        return " | ".join(dict.fromkeys(members))
     kind = schema.get("type")
     if kind == "array":
         items = schema.get("items")
-        return f"list[{_json_annotation(items)}]" if items else "list[Any]"
-    if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
-        return f"dict[str, {_json_annotation(schema['additionalProperties'])}]"
+        return f"list[{_json_annotation(items, definitions, depth + 1)}]" if items else "list"
+    if kind == "object" and isinstance(values := schema.get("additionalProperties"), dict):
+        return f"dict[str, {_json_annotation(values, definitions, depth + 1)}]"
     return _JSON_TYPES.get(kind, "Any") if isinstance(kind, str) else "Any"
 
 
@@ -111,6 +136,7 @@ def read_operations(document: dict[str, Any], url: str) -> list[Operation]:
         Unsupported: it is not one of Trilith's.
     """
     found = []
+    definitions = document.get("components", {}).get("schemas", {})
     for path, item in document.get("paths", {}).items():
         operation = item.get("post", {})
         extension = operation.get("x-trilith")
@@ -125,6 +151,7 @@ def read_operations(document: dict[str, Any], url: str) -> list[Operation]:
                     "path": path,
                     "documentation": f"{summary}\n\n{text}".strip(),
                     "offers": list(content),
+                    "definitions": definitions,
                     "result_schema": content.get("application/json", {}).get("schema", {}),
                 },
                 Operation,
@@ -132,4 +159,7 @@ def read_operations(document: dict[str, Any], url: str) -> list[Operation]:
         )
     if not found:
         raise Unsupported(f"{url}/openapi.json describes no method of a Trilith service")
+    for operation in found:
+        if is_client_name(operation.method):
+            raise Unsupported(f"{url} has a method {operation.method!r}, a name that the client needs for itself")
     return [operation for operation in found if not operation.alias]

@@ -32,11 +32,28 @@ def _answer(response: httpx.Response) -> Answered:
 
 
 def _error(error: httpx.HTTPError, url: str) -> TrilithError:
+    if isinstance(error, httpx.ConnectError) and "CERTIFICATE_VERIFY_FAILED" not in str(error) and "SSL" in str(error):
+        plain = url.replace("https://", "http://", 1)
+        return NoReadyReplica(f"no TLS connection to {url}: {error}; if the server speaks plain HTTP, write {plain}")
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
         return NoReadyReplica(f"nothing answers at {url}: {error}; is the server running?")
     if isinstance(error, httpx.TimeoutException):
         return DeadlineExceeded(f"{url} did not answer within the client's time limit")
     return ReplicaLost(f"the connection to {url} broke before the answer was there: {error}")
+
+
+def _error_of_first(error: httpx.HTTPError, url: str) -> TrilithError:
+    """Of the first request to a server, about which nothing is known yet."""
+    found = _error(error, url)
+    if not isinstance(found, ReplicaLost) or url.startswith("https://"):
+        return found
+    secure = url.replace("http://", "https://", 1)
+    return ReplicaLost(f"{found.message}; if the server speaks TLS, write {secure}")
+
+
+def _check_open(http: httpx.Client | httpx.AsyncClient, url: str) -> None:
+    if http.is_closed:
+        raise RuntimeError(f"the client of {url} is closed: make a new one, or call inside its `with` block")
 
 
 class SyncTransport:
@@ -51,18 +68,21 @@ class SyncTransport:
 
         Raises:
             NoReadyReplica, DeadlineExceeded, ReplicaLost: there was none.
+            RuntimeError: it is closed.
         """
+        _check_open(self._http, self.url)
         try:
             return _answer(self._http.post(path, **_request(body, timeout_s)))
         except httpx.HTTPError as error:
             raise _error(error, self.url) from error
 
     def get(self, path: str) -> Answered:
-        """The answer to a GET."""
+        """The answer to a GET. RuntimeError: it is closed."""
+        _check_open(self._http, self.url)
         try:
             return _answer(self._http.get(path, timeout=_CONNECT_WITHIN_S))
         except httpx.HTTPError as error:
-            raise _error(error, self.url) from error
+            raise _error_of_first(error, self.url) from error
 
     def close(self) -> None:
         """Closes the connections."""
@@ -81,18 +101,21 @@ class AsyncTransport:
 
         Raises:
             NoReadyReplica, DeadlineExceeded, ReplicaLost: there was none.
+            RuntimeError: it is closed.
         """
+        _check_open(self._http, self.url)
         try:
             return _answer(await self._http.post(path, **_request(body, timeout_s)))
         except httpx.HTTPError as error:
             raise _error(error, self.url) from error
 
     async def get(self, path: str) -> Answered:
-        """The answer to a GET."""
+        """The answer to a GET. RuntimeError: it is closed."""
+        _check_open(self._http, self.url)
         try:
             return _answer(await self._http.get(path, timeout=_CONNECT_WITHIN_S))
         except httpx.HTTPError as error:
-            raise _error(error, self.url) from error
+            raise _error_of_first(error, self.url) from error
 
     async def close(self) -> None:
         """Closes the connections."""
