@@ -126,3 +126,31 @@ def test_a_schema_that_holds_itself_ends():
         "components": {"schemas": {"In": schema}},
     }
     assert example_in(document, "/p").content.startswith(b'{"self":')
+
+
+BASE64 = {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"}
+
+
+@pytest.mark.parametrize(
+    ("content", "takes"),
+    [
+        ({"application/json": {"schema": BASE64}}, "an image"),
+        ({"application/json": {"schema": {"type": "array", "items": BASE64}}}, "an image"),
+        ({"application/json": {"schema": {**BASE64, "contentMediaType": "application/octet-stream"}}}, "a file"),
+        ({"application/json": {"schema": {"type": "string", "format": "binary"}}}, "a file"),
+        ({"image/*": {}, "multipart/form-data": {}}, "an image"),
+        ({"application/octet-stream": {}, "multipart/form-data": {}}, "a file"),
+        ({"text/csv": {}, "text/plain": {}}, "text/csv or text/plain"),
+    ],
+)
+def test_an_image_or_a_file_is_not_made_up(content, takes):
+    document = {"paths": {"/p": {"post": {"requestBody": {"content": content}}}}}
+    with pytest.raises(InvalidConfig, match=f"^give --data FILE: POST /p takes {takes}$"):
+        example_in(document, "/p")
+
+
+def test_an_image_that_may_be_left_out_and_one_that_is_given_as_an_example():
+    schema = {"type": "object", "properties": {"image": BASE64}}
+    of = lambda media: {"paths": {"/p": {"post": {"requestBody": {"content": {"application/json": media}}}}}}  # noqa: E731
+    assert example_in(of({"schema": schema}), "/p").content == b"{}"
+    assert example_in(of({"schema": schema, "example": {"image": "aGk="}}), "/p").content == b'{"image":"aGk="}'

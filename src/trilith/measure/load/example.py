@@ -1,4 +1,7 @@
-"""A body for an endpoint, from an OpenAPI document: its example, or the smallest value of its schema. Pure."""
+"""A body for an endpoint, from an OpenAPI document: its example, or the smallest value of its schema. Pure.
+
+Rule: an image or a file cannot be made up. Such an endpoint is not loaded with what it would only refuse.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,46 @@ from typing import Any, Final
 
 import msgspec
 
+from trilith.errors import InvalidConfig
 from trilith.measure.load.target import Body
 
 _JSON: Final = "application/json"
+_FILES: Final = ("application/octet-stream", "multipart/form-data")
 _DEEPEST: Final = 12
 _OF_TYPE: Final[dict[str, Any]] = {"integer": 1, "number": 1.0, "string": "text", "boolean": True, "null": None}
 
 
 def example_in(document: Any, path: str) -> Body | None:
-    """The body for `POST path`, as JSON; None when the document has neither an example nor a schema for it."""
-    media = _walk(document, "paths", path, "post", "requestBody", "content", _JSON)
-    if not isinstance(media, Mapping):
+    """The body for `POST path`, as JSON; None when the document has neither an example nor a schema for it.
+
+    Raises:
+        InvalidConfig: the endpoint takes an image or a file.
+    """
+    content = _walk(document, "paths", path, "post", "requestBody", "content")
+    if not isinstance(content, Mapping):
         return None
-    examples = _examples(media)
-    if examples:
-        return _json(examples[0])
-    schema = media.get("schema")
-    return _json(_smallest(document, schema, 0)) if isinstance(schema, Mapping) and schema else None
+    media = content.get(_JSON)
+    try:
+        if not isinstance(media, Mapping):
+            raise _NotMadeUp(_of_types(content))
+        examples = _examples(media)
+        if examples:
+            return _json(examples[0])
+        schema = media.get("schema")
+        return _json(_smallest(document, schema, 0)) if isinstance(schema, Mapping) and schema else None
+    except _NotMadeUp as takes:
+        raise InvalidConfig(f"give --data FILE: POST {path} takes {takes}") from None
+
+
+class _NotMadeUp(Exception):
+    """What the endpoint takes instead of JSON: `an image`."""
+
+
+def _of_types(content: Mapping[str, Any]) -> str:
+    types = [str(media) for media in content]
+    if any(media.startswith("image/") for media in types):
+        return "an image"
+    return "a file" if any(media in _FILES for media in types) else f"{' or '.join(types) or 'no JSON'}"
 
 
 def _json(value: Any) -> Body:
@@ -55,6 +81,8 @@ def _smallest(document: Any, schema: Any, depth: int) -> Any:
     given = _schema_examples(schema)
     if given:
         return given[0]
+    if "contentEncoding" in schema or schema.get("format") == "binary":
+        raise _NotMadeUp("an image" if str(schema.get("contentMediaType")).startswith("image/") else "a file")
     for choice in ("enum", "anyOf", "oneOf", "allOf"):
         options = schema.get(choice)
         if isinstance(options, list) and options:
