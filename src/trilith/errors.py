@@ -191,6 +191,16 @@ class Bug(TrilithError):
     code = "bug"
 
 
+def wire_code(error: TrilithError) -> str:
+    """The code by which an error crosses a process boundary: that of its nearest class in this tree.
+
+    A user's own subclass of, say, `InvalidInput` arrives as `invalid_input`: the other side knows only this tree.
+    """
+    return next(
+        kind.code for kind in type(error).__mro__ if issubclass(kind, TrilithError) and kind.__module__ == __name__
+    )
+
+
 def _tree(root: type[TrilithError]) -> dict[str, type[TrilithError]]:
     found = {root.code: root}
     for child in root.__subclasses__():

@@ -32,6 +32,7 @@ class BatchItemResult(msgspec.Struct, array_like=True, frozen=True):
     buffer_count: int = 0
     code: str = ""
     message: str = ""
+    retry_after_s: float | None = None
 
 
 _Item = TypeVar("_Item", BatchItem, BatchItemResult)

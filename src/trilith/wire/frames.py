@@ -204,15 +204,21 @@ def check_size(frame_bytes: int, meta_bytes: int, buffers: int, limits: FrameLim
             )
 
 
-def encode_error(code: str, message: str) -> bytes:
+def encode_error(code: str, message: str, retry_after_s: float | None = None) -> bytes:
     """The metadata of an ERROR frame. A very long message is cut."""
-    return code.encode() + b"\0" + message.encode(errors="replace")[:_LONGEST_ERROR_BYTES]
+    again = b"" if retry_after_s is None else b"%.3f" % retry_after_s
+    return b"\0".join((code.encode(), again, message.encode(errors="replace")[:_LONGEST_ERROR_BYTES]))
 
 
-def decode_error(meta: bytes) -> tuple[str, str]:
-    """The code and message of an ERROR frame's metadata."""
-    code, _, message = meta.partition(b"\0")
-    return code.decode(errors="replace"), message.decode(errors="replace")
+def decode_error(meta: bytes) -> tuple[str, str, float | None]:
+    """The code, the message and the seconds to wait of an ERROR frame's metadata. What cannot be read is left out."""
+    code, _, rest = meta.partition(b"\0")
+    again, _, message = rest.partition(b"\0")
+    try:
+        retry_after_s = float(again) if again else None
+    except ValueError:
+        retry_after_s = None
+    return code.decode(errors="replace"), message.decode(errors="replace"), retry_after_s
 
 
 def decode_body(body: memoryview, buffer_count: int, meta_bytes: int) -> tuple[bytes, list[memoryview | SharedPart]]:

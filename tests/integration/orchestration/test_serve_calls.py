@@ -90,6 +90,15 @@ def test_what_a_handler_raises_stays_inside(calls):
     assert body["error"]["request_id"] in calls.output
 
 
+def test_errors_that_a_service_raises_keep_their_kind_and_when_to_come_back(calls):
+    with calls.connection() as connection:
+        connection.request("POST", "/full", b"{}", {"content-type": "application/json"})
+        response = connection.getresponse()
+        assert (response.status, response.headers["retry-after"]) == (429, "17")
+        assert json.loads(response.read())["error"]["code"] == "queue_full"
+    assert _error(calls.post("/own_error")) == (400, "invalid_input")
+
+
 def test_a_handler_that_never_returns_meets_its_deadline(calls):
     assert _error(calls.post("/never", {})) == (504, "deadline_exceeded")
     assert _error(calls.post("/blocked_thread", {"seconds": 1.0})) == (504, "deadline_exceeded")

@@ -54,6 +54,9 @@ class Incoming:
     def fail(self, code, message):
         self.answer.set_result((code, message))
 
+    def fail_error(self, error):
+        self.fail(error.code, error.message)
+
 
 def meta(method: str, trace: bool = False) -> bytes:
     return pack_meta(CallMeta("Numbers", method, JSON, "r1", None, trace))

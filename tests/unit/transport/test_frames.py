@@ -164,12 +164,20 @@ def test_flat_bytes_takes_any_contiguous_memory():
         frames.flat_bytes(memoryview(array.T))
 
 
-@given(st.sampled_from(["bug", "model_failed"]), st.text(max_size=50))
-def test_errors_round_trip(code, message):
-    assert frames.decode_error(frames.encode_error(code, message)) == (
+@given(st.sampled_from(["bug", "model_failed"]), st.text(max_size=50), st.sampled_from([None, 0.0, 1.5, 60.0]))
+def test_errors_round_trip(code, message, again):
+    assert frames.decode_error(frames.encode_error(code, message, again)) == (
         code,
         message.encode(errors="replace").decode(),
+        again,
     )
+
+
+@given(st.binary(max_size=40))
+def test_any_metadata_reads_as_some_error(meta):
+    code, message, again = frames.decode_error(meta)
+    assert isinstance(code + message, str)
+    assert again is None or isinstance(again, float)
 
 
 def test_a_very_long_error_message_is_cut():

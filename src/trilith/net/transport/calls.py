@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trilith.errors import TrilithError, error_from_code
+from trilith.errors import TrilithError, error_from_code, wire_code
 from trilith.wire.frames import Buffer
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
         started_at: the instant (seconds) at which the other side began the call; 0.0 when it never did.
         finished_at: the instant at which it answered.
         peer_in_flight: how many more of our calls the other side held when it answered.
+        retry_after_s: seconds after which trying again is sensible, where the failure says.
     """
 
     ok: bool
@@ -37,10 +38,11 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     started_at: float
     finished_at: float
     peer_in_flight: int
+    retry_after_s: float | None = None
 
     def error(self) -> TrilithError:
         """The failure as an exception of the tree."""
-        return error_from_code(self.error_code, self.error_message)
+        return error_from_code(self.error_code, self.error_message, retry_after_s=self.retry_after_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,14 @@ class IncomingCall:
             Bug: it was answered before.
         """
         self._peer.answer_error(self, code, message)
+
+    def fail_error(self, error: TrilithError) -> None:
+        """Answers with an error of the tree: the other side gets its kind, its message and when to try again.
+
+        Raises:
+            Bug: it was answered before.
+        """
+        self._peer.answer_error(self, wire_code(error), error.message, error.retry_after_s)
 
     def __repr__(self) -> str:
         return f"<IncomingCall {self.id:#x} {len(self.meta)} bytes, {len(self.buffers)} buffers>"

@@ -280,11 +280,11 @@ class Peer:
             return
         self._answered(call)
 
-    def answer_error(self, call: IncomingCall, code: str, message: str) -> None:
+    def answer_error(self, call: IncomingCall, code: str, message: str, retry_after_s: float | None = None) -> None:
         """Sends the failure of a call (see `IncomingCall.fail`)."""
         if not self._owes(call):
             return
-        meta = frames.encode_error(code, message)
+        meta = frames.encode_error(code, message, retry_after_s)
         in_flight = len(self._incoming) - 1
         self._sender.send(ERROR, call.id, meta, count=in_flight, first=call.started_at, second=time.monotonic())
         self._answered(call)
@@ -357,8 +357,8 @@ class Peer:
         if frame.kind == RESULT:
             reply = Reply(True, frame.meta, buffers, "", "", frame.first, frame.second, frame.count)
         else:
-            code, message = frames.decode_error(frame.meta)
-            reply = Reply(False, b"", buffers, code, message, frame.first, frame.second, frame.count)
+            code, message, again = frames.decode_error(frame.meta)
+            reply = Reply(False, b"", buffers, code, message, frame.first, frame.second, frame.count, again)
         try:
             on_reply(reply)
         except Exception:  # noqa: BLE001 - as `tell` does, without its call

@@ -137,7 +137,7 @@ class BatchQueue:
                 call.took(reply)
         if not reply.ok:
             for call in calls:
-                self._router.fail(call, error_from_code(reply.error_code, reply.error_message))
+                self._router.fail(call, reply.error())
             return
         try:
             results = decode_batch_result(reply.meta, len(reply.buffers))
@@ -158,4 +158,6 @@ class BatchQueue:
             if result.ok:
                 self._router.succeed(call, result.meta, buffers)
             else:
-                self._router.fail(call, error_from_code(result.code, result.message))
+                self._router.fail(
+                    call, error_from_code(result.code, result.message, retry_after_s=result.retry_after_s)
+                )

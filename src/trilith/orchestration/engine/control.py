@@ -85,10 +85,6 @@ class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int
 
 
-class Listening(Message, frozen=True, tag="listening"):
-    """Gateway to agent: requests are answered (with 503 while nothing is ready)."""
-
-
 class GatewayReady(Message, frozen=True, tag="gateway_ready"):
     """Gateway to agent: models of the revision are loaded, or why one is not."""
 
@@ -129,7 +125,6 @@ AnyMessage = (
     | ReplicaServing
     | ReplicaUnwell
     | Replicas
-    | Listening
     | GatewayReady
     | Described
     | Failed

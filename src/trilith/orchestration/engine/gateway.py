@@ -104,7 +104,6 @@ class Gateway:
         await admin.start(sockets=[socket.socket(fileno=arguments.metrics_fd)])
         await http.start(sockets=[socket.socket(fileno=arguments.http_fd)])
         await grpc.start(sockets=[socket.socket(fileno=arguments.grpc_fd)])
-        self._channel.send(control.Listening())
         loading = asyncio.get_running_loop().create_task(self._runtime.__aenter__())
         obeying = asyncio.get_running_loop().create_task(self._obey(loading))
         await asyncio.wait({obeying, loading}, return_when=asyncio.FIRST_COMPLETED)
@@ -222,7 +221,7 @@ class Gateway:
             else:
                 self._models.take(incoming, meta)
         except TrilithError as error:
-            incoming.fail(error.code, error.message)
+            incoming.fail_error(error)
 
     def _relay(self, incoming: IncomingCall, meta: CallMeta, revision: int) -> None:
         application = self._applications.get(revision, self._application)

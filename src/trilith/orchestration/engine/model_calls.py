@@ -48,7 +48,7 @@ class ModelDesk:
             try:
                 self._answer(incoming, meta)
             except TrilithError as error:
-                incoming.fail(error.code, error.message)
+                incoming.fail_error(error)
 
     def _answer(self, incoming: IncomingCall, meta: CallMeta) -> None:
         if meta.method == INFER:
@@ -69,7 +69,7 @@ class ModelDesk:
 
         def done(outcome: InferResponse | TrilithError) -> None:
             if isinstance(outcome, TrilithError):
-                incoming.fail(outcome.code, outcome.message)
+                incoming.fail_error(outcome)
                 return
             traced = None
             if meta.trace:

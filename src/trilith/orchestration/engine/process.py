@@ -73,9 +73,3 @@ class ChildProcess:
         with contextlib.suppress(ProcessLookupError):
             if self.alive:
                 self._process.kill()
-
-    def terminate(self) -> None:
-        """SIGTERM, if it still runs."""
-        with contextlib.suppress(ProcessLookupError):
-            if self.alive:
-                self._process.terminate()

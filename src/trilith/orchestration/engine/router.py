@@ -22,7 +22,6 @@ from trilith.errors import (
     QueueFull,
     ReplicaLost,
     TrilithError,
-    error_from_code,
 )
 from trilith.net.transport import LostCall, Reply
 from trilith.orchestration.deadlines import DeadlineWheel
@@ -310,7 +309,7 @@ class Router:
             if reply.ok:
                 self.succeed(call, reply.meta, reply.buffers)
             else:
-                self._fail(call, error_from_code(reply.error_code, reply.error_message))
+                self._fail(call, reply.error())
         if link.removed:
             self._tell_if_idle(self._deployments.get(link.service), link)
 

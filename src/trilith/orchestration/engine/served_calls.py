@@ -12,7 +12,7 @@ from typing import Final
 
 from trilith.core.context import Context
 from trilith.core.timeline import RECEIVED, Timeline
-from trilith.errors import Cancelled, DeadlineExceeded, TrilithError
+from trilith.errors import Cancelled, DeadlineExceeded, TrilithError, wire_code
 from trilith.net.transport import Buffer, IncomingCall
 from trilith.service import PLAIN_RESULT, OnDone, Outcome, ServiceCall, ServiceHost
 from trilith.wire.batches import FLAG_BATCH, BatchItemResult, decode_batch, encode_batch
@@ -42,7 +42,7 @@ class ServedCalls:
             incoming.on_cancel = call.cancel
             self._host.handle(call)
         except TrilithError as error:
-            incoming.fail(error.code, error.message)
+            incoming.fail_error(error)
 
     def _called_batch(self, incoming: IncomingCall) -> None:
         items = decode_batch(incoming.meta, len(incoming.buffers))
@@ -86,9 +86,9 @@ class _GatewayCall(ServiceCall, eq=False, kw_only=True):
             incoming.result(pack_meta(outcome), buffers)
         elif self.working and isinstance(outcome, _GIVEN_UP):
             # The client has its answer from the gateway. This one frees the slot: not before the work has stopped.
-            self.on_end = lambda: incoming.fail(outcome.code, outcome.message)
+            self.on_end = lambda: incoming.fail_error(outcome)
         else:
-            incoming.fail(outcome.code, outcome.message)
+            incoming.fail_error(outcome)
 
 
 class _BatchAnswer:
@@ -105,7 +105,9 @@ class _BatchAnswer:
 
         def done(outcome: Outcome, buffers: Sequence[Buffer]) -> None:
             if isinstance(outcome, TrilithError):
-                self._results[index] = BatchItemResult(ok=False, code=outcome.code, message=outcome.message)
+                self._results[index] = BatchItemResult(
+                    ok=False, code=wire_code(outcome), message=outcome.message, retry_after_s=outcome.retry_after_s
+                )
             else:
                 self._results[index] = BatchItemResult(ok=True, meta=pack_meta(outcome), buffer_count=len(buffers))
                 self._buffers[index] = buffers

@@ -34,7 +34,7 @@ class HttpSink:
             result = unpack_result(meta)
             status, content_type, headers = _head(result)
             nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            headers = (*headers, self._timelines.header(self._request.request_id, call.timeline(nested)))
+            headers = (*headers, self._timelines.header(call.timeline(nested)))
         else:
             status, content_type, headers = _plain_head(meta)
         self._request.respond(status, body, content_type=content_type, headers=headers)
@@ -107,4 +107,4 @@ class PeerSink:
         """Passes the error on by its code."""
         if isinstance(error, Bug):
             error = Bug(f"{call.route.service}.{call.route.method}: {error.message}")
-        self._incoming.fail(error.code, error.message)
+        self._incoming.fail_error(error)

@@ -7,9 +7,9 @@ Rule 2: a longer one (a page of text is hundreds of calls) is kept a while; the 
 
 from __future__ import annotations
 
+import secrets
 from collections import OrderedDict
 from typing import Final
-from urllib.parse import quote, unquote
 
 import orjson
 
@@ -22,21 +22,22 @@ _KEPT: Final = 64
 
 
 class TimelineShelf:
-    """The last long timelines, by request id."""
+    """The last long timelines, each under a name that nobody can guess."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, bytes] = OrderedDict()
 
-    def header(self, request_id: str, timeline: Timeline) -> tuple[bytes, bytes]:
+    def header(self, timeline: Timeline) -> tuple[bytes, bytes]:
         """The response header that brings the timeline, or says where it is."""
         encoded = orjson.dumps(timeline.to_builtins())
         if len(encoded) <= _HEADER_BYTES:
             return b"trilith-timeline", encoded
-        self._kept[request_id] = encoded
-        self._kept.move_to_end(request_id)
+        # Not under the request's id: clients choose those, and would find or overwrite each other's.
+        token = secrets.token_hex(12)
+        self._kept[token] = encoded
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        return b"trilith-timeline-at", (PATH + quote(request_id, safe="")).encode()
+        return b"trilith-timeline-at", (PATH + token).encode()
 
     def find(self, path: str) -> bytes:
         """The timeline (JSON, `Timeline.to_builtins`) at a path that a header gave.
@@ -44,11 +45,10 @@ class TimelineShelf:
         Raises:
             NotFound: it is not kept, or not any more.
         """
-        request_id = unquote(path.removeprefix(PATH))
         try:
-            return self._kept[request_id]
+            return self._kept[path.removeprefix(PATH)]
         except KeyError:
             raise NotFound(
-                f"there is no timeline of request {request_id!r}; the last {_KEPT} long ones are kept, of requests with"
-                " the header `trilith-timeline: 1`"
+                f"there is no timeline at {path}; the last {_KEPT} long ones are kept, of requests with the header"
+                " `trilith-timeline: 1`"
             ) from None

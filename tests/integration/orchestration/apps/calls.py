@@ -8,6 +8,13 @@ import time
 from pathlib import Path
 
 import trilith
+from trilith.errors import InvalidInput, QueueFull
+
+
+class HouseRule(InvalidInput):
+    """A user's own kind of wrong input."""
+
+    code = "house_rule"
 
 
 @trilith.service(replicas=2)
@@ -77,6 +84,14 @@ class Calls:
     @trilith.api
     async def raises(self) -> int:
         raise ValueError("a secret of the house")
+
+    @trilith.api
+    async def full(self) -> int:
+        raise QueueFull("the house is full", retry_after_s=17.0)
+
+    @trilith.api
+    async def own_error(self) -> int:
+        raise HouseRule("no shoes inside")
 
     @trilith.api
     async def dies(self) -> int:
