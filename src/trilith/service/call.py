@@ -9,6 +9,7 @@ import msgspec
 
 from trilith.core.context import Context
 from trilith.errors import Cancelled, TrilithError
+from trilith.service.codecs.files import RequestFolder
 from trilith.service.codecs.media import JSON
 from trilith.service.codecs.native import Buffer
 from trilith.wire.calls import CallMeta, ResultMeta
@@ -33,6 +34,7 @@ class ServiceCall(msgspec.Struct, eq=False):
         working: whether the host still works on it. After a cancel that may be long: a thread cannot be stopped.
         on_end: called once, on the loop, when `working` becomes false.
         abort: the host's way to stop the work, where there is one.
+        folder: the folder of its uploads, where it may have some; removed when the host's work on it ends.
     """
 
     meta: CallMeta
@@ -43,6 +45,7 @@ class ServiceCall(msgspec.Struct, eq=False):
     working: bool = False
     on_end: Callable[[], None] | None = None
     abort: Callable[[ServiceCall], object] | None = None
+    folder: RequestFolder | None = None
 
     def cancel(self, error: TrilithError | None = None) -> None:
         """Takes the call back. An asynchronous method is cancelled; a thread cannot be, and its result is dropped."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 from trilith.core.timeline import DECODED, ENCODED, INFER
 from trilith.service.batching import Item, columns, split_results
 from trilith.service.call import PLAIN_RESULT, ServiceCall
+from trilith.service.codecs.files import RequestFolder
 from trilith.service.codecs.media import JSON
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.request import Arguments, RequestDecoder
@@ -58,7 +59,6 @@ class HostedMethod:
         self.counts = MethodCounts()
         self._decoder = RequestDecoder(spec.signature, spec.where)
         self._encoder = ResultEncoder(spec.signature.result, spec.where)
-        self._heavy_body = self._decoder.heavy
         self.heavy_result = self._encoder.heavy
         self.decode_plain = self._decoder.decode_plain
         self.encode_plain = self._encoder.encode_plain
@@ -77,7 +77,9 @@ class HostedMethod:
 
     def heavy_body(self, call: ServiceCall) -> bool:
         """Whether decoding this body would hold up an event loop."""
-        return self._heavy_body and sum(len(buffer) for buffer in call.buffers) > _LARGE_BYTES
+        if sum(len(buffer) for buffer in call.buffers) <= _LARGE_BYTES:
+            return False
+        return self._decoder.heavy(call.meta.content_type)
 
     def decode(self, call: ServiceCall) -> Arguments:
         """The arguments of a call.
@@ -85,7 +87,9 @@ class HostedMethod:
         Raises:
             InvalidInput: the body is not what the signature says.
         """
-        arguments = self._decoder.decode(call.meta.content_type, call.buffers)
+        if self._decoder.files:
+            call.folder = RequestFolder()
+        arguments = self._decoder.decode(call.meta.content_type, call.buffers, folder=call.folder)
         call.context.timeline.mark(DECODED, _now())
         return arguments
 

@@ -61,13 +61,31 @@ def explain(error: BaseException, where: str, request_id: str, *, debug: bool, l
     """
     calls = _calls(error) if isinstance(error, CallerError) else ()
     if isinstance(error, TrilithError) and not isinstance(error, SetupError) and not calls:
-        return error
-    happened = _refused(error, calls) if calls else f"raised {type(error).__name__}: {error}"
+        return _known(error)
+    happened = _refused(error, calls) if calls else f"raised {type(error).__name__}: {_text(error)}"
     if not logged:
         _log.error("%s %s (request %s)", where, happened, request_id or "-", exc_info=error)
     if debug:
         return ServiceError(f"{where} {happened}")
     return ServiceError(f"{where} failed; see the server's log, request id {request_id or '-'}")
+
+
+def _known(error: TrilithError) -> TrilithError:
+    """The error as one of Trilith's own classes: of another a client could know neither code nor status."""
+    kind = next(one for one in type(error).__mro__ if one.__module__ == TrilithError.__module__)
+    if type(error) is kind and isinstance(error.message, str):
+        return error
+    retry_after_s = getattr(error, "retry_after_s", None)  # its constructor may not have called ours
+    known: TrilithError = kind(str(getattr(error, "message", "")) or _text(error), retry_after_s=retry_after_s)
+    known.__cause__ = error
+    return known
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001  the user's class: whatever its `__str__` raises
+        return f"(its text raised {type(broken).__name__})"
 
 
 def _refused(error: BaseException, calls: tuple[str, ...]) -> str:

@@ -49,7 +49,8 @@ __all__ = ["HostStatistics", "OnDone", "Outcome", "ServiceCall", "ServiceHost"]
 
 _now: Final = time.monotonic
 _FLOOR: Final = 2
-_USER_ERRORS: Final = (Exception, SystemExit)  # `exit()` in a method must not end the worker
+# Whatever a method raises is the method's: `exit()` in it must not end the worker, nor leave the call unanswered.
+_USER_ERRORS: Final = BaseException
 
 Result = TypeVar("Result")
 
@@ -184,7 +185,7 @@ class ServiceHost:
     def _end_all(self, calls: Sequence[ServiceCall]) -> None:
         for call in calls:
             if call.working:
-                self._end(call, None)
+                self._end(call)
 
     def _refuse(self, call: ServiceCall) -> TrilithError:
         if self._stopped:
@@ -228,15 +229,15 @@ class ServiceHost:
         if earliest < math.inf:
             self._sweep_later(earliest, now)
 
-    def _end(self, call: ServiceCall, arguments: Arguments | None) -> None:
+    def _end(self, call: ServiceCall) -> None:
         self._active.pop(call, None)
         call.abort = None
         call.working = False
         if call.on_end is not None:
             call.on_end()
             call.on_end = None  # it may hold the call: no cycle is left behind
-        if arguments is not None and arguments.folder is not None:
-            arguments.folder.remove()
+        if call.folder is not None:
+            call.folder.remove()
 
     def _fail(self, call: ServiceCall, hosted: HostedMethod, error: BaseException, *, logged: bool = False) -> None:
         if call.done:
@@ -269,17 +270,16 @@ class ServiceHost:
         except _USER_ERRORS as error:
             self._fail(call, hosted, error)
         finally:
-            self._end(call, None)
+            self._end(call)
 
     async def _run_asynchronous(self, hosted: HostedMethod, call: ServiceCall) -> None:
         enter(call.context, call.meta.trace)
-        arguments: Arguments | None = None
         try:
             arguments = await self._in_thread(hosted.decode, call) if hosted.heavy_body(call) else hosted.decode(call)
             started = _now()
             value = await hosted.function(*arguments.args, **arguments.kwargs)
             hosted.ran(started, (call,))
-            if hosted.heavy_result:
+            if hosted.heavy_result(value):
                 meta, buffers = await self._in_thread(hosted.encode, call, value)
             else:
                 meta, buffers = hosted.encode(call, value)
@@ -289,12 +289,11 @@ class ServiceHost:
         except _USER_ERRORS as error:
             self._fail(call, hosted, error)
         finally:
-            self._end(call, arguments)
+            self._end(call)
 
     def _cancelled(self, calls: Sequence[ServiceCall], hosted: HostedMethod, error: asyncio.CancelledError) -> None:
         """After a task was cancelled: by its callers, who are answered already, or by whoever ends the loop."""
-        task = asyncio.current_task()
-        from_outside = task is not None and task.cancelling() > 0
+        from_outside = _from_outside()
         for call in calls:
             if call.done or from_outside:
                 hosted.counts.given_up += 1
@@ -312,11 +311,10 @@ class ServiceHost:
                 call.finish(*answer)
         finally:
             call.finish(Cancelled(f"{hosted.where} was cancelled"))  # only when the task itself was
-            self._end(call, None)
+            self._end(call)
 
     def _whole_call(self, hosted: HostedMethod, call: ServiceCall) -> Answer | BaseException:
         """Decodes, runs and encodes in this thread. An error is returned: a future cannot hold every exception."""
-        arguments: Arguments | None = None
         try:
             if call.done:
                 return Cancelled("the call was given up before a thread was free")
@@ -328,8 +326,8 @@ class ServiceHost:
         except _USER_ERRORS as error:
             return error
         finally:
-            if arguments is not None and arguments.folder is not None:
-                arguments.folder.remove()
+            if call.folder is not None:
+                call.folder.remove()
 
     async def _run_batch(self, hosted: HostedMethod, calls: Sequence[ServiceCall]) -> None:
         decoded: list[tuple[ServiceCall, Arguments]] = []
@@ -344,15 +342,16 @@ class ServiceHost:
         except asyncio.CancelledError as error:
             self._cancelled(calls, hosted, error)
         finally:
-            taken = dict(decoded)
             for call in calls:
-                self._end(call, taken.get(call))
+                self._end(call)
 
     async def _decode_item(self, hosted: HostedMethod, call: ServiceCall) -> Arguments | None:
         try:
             if hosted.heavy_body(call):
                 return await self._in_thread(hosted.decode, call)
             return hosted.decode(call)
+        except asyncio.CancelledError:
+            raise
         except _USER_ERRORS as error:
             self._fail(call, hosted, error)
             return None
@@ -364,17 +363,20 @@ class ServiceHost:
         logged: set[int] = set()
         for call, result in zip(calls, results, strict=True):
             call.context.timeline.children.extend(shared.timeline.children)
+            if isinstance(result, BaseException):
+                self._fail(call, hosted, result, logged=id(result) in logged)
+                logged.add(id(result))  # one failure of a whole batch is one entry in the log
+                continue
             try:
-                if isinstance(result, BaseException):
-                    raise result
-                if hosted.heavy_result:
+                if hosted.heavy_result(result):
                     meta, buffers = await self._in_thread(hosted.encode, call, result)
                 else:
                     meta, buffers = hosted.encode(call, result)
                 call.finish(meta, buffers)
+            except asyncio.CancelledError:
+                raise
             except _USER_ERRORS as error:
-                self._fail(call, hosted, error, logged=id(error) in logged)
-                logged.add(id(error))  # one failure of a whole batch is one entry in the log
+                self._fail(call, hosted, error)
 
     async def _execute(self, hosted: HostedMethod, calls: Sequence[ServiceCall], items: Sequence[Item]) -> list[Any]:
         """The results of a batch, an exception where an item failed. A method that may run twice is tried in halves."""
@@ -391,11 +393,19 @@ class ServiceHost:
             hosted.ran(started, calls)
             return hosted.split(value, len(items))
         except _USER_ERRORS as error:
+            if isinstance(error, asyncio.CancelledError) and _from_outside():
+                raise
             if len(items) == 1 or not hosted.spec.options.idempotent:
                 return [error] * len(items)
         middle = len(items) // 2
         first = await self._execute(hosted, calls[:middle], items[:middle])
         return first + await self._execute(hosted, calls[middle:], items[middle:])
+
+
+def _from_outside() -> bool:
+    """Whether this task was cancelled; else a method let a cancellation of its own escape."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _caught(function: Callable[..., Any], positional: list[Any], named: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from trilith.service.batching import Item, columns, split_results
 from trilith.service.spec import MethodSpec
 
 _UNBOUNDED_ROWS: Final = 1 << 40  # the bound is checked in `_admit`
-_USER_ERRORS: Final = (Exception, SystemExit)
+_USER_ERRORS: Final = BaseException
 _now: Final = time.monotonic
 
 Run = Callable[[tuple[Any, ...], dict[str, Any]], Awaitable[Any]]

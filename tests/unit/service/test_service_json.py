@@ -1,23 +1,30 @@
 """JSON in and out: the fast decoder and pydantic's must agree, and name what is wrong."""
 
+import collections
 import dataclasses
 import datetime
 import decimal
 import enum
 import json
+import pathlib
 import uuid
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image
 from pydantic import BaseModel, Field
 
 import trilith
 from trilith.errors import InvalidInput, UnsupportedMediaType
 from trilith.service import spec_of
+from trilith.service.codecs import native
 from trilith.service.codecs.request import RequestDecoder
 from trilith.service.codecs.result import ResultEncoder
+from trilith.wire.calls import NATIVE_CONTENT_TYPE
 
 JSON = "application/json"
 
@@ -192,17 +199,139 @@ def test_constraints_are_checked():
 
 
 def test_many_errors_are_cut():
-    with pytest.raises(InvalidInput, match=r"and 2 more$"):
-        decode(Annotated[list[int], Field()], b'{"x": ["a", "b", "c", "d", "e"]}')
+    with pytest.raises(InvalidInput, match=r"`\$\.x\[19\]`; and 5 more$"):
+        decode(Annotated[list[int], Field()], json.dumps({"x": ["a"] * 25}).encode())
 
 
 @pytest.mark.parametrize(
     ("annotation", "value"),
-    [(list[int], object()), (Page, "no page"), (Line, 5), (Colour, "red"), (set[int], {"a"})],
+    [
+        (list[int], object()),
+        (Page, "no page"),
+        (Line, 5),
+        (Colour, "red!"),
+        (set[int], {"a"}),
+        (int, "x"),
+        (int, None),
+        (int, 1.0),
+        (int, True),
+        (int, np.float64(1)),
+        (bool, 1),
+        (float, "1"),
+        (float, True),
+        (str, b"a"),
+        (None, 1),
+        (float | None, "1"),
+        (list[int], ["a"]),
+        (list[int], [True]),
+        (list[int], {1}),
+        (list[int], "12"),
+        (list[float], np.zeros(2)),
+        (list, {}),
+        (dict, []),
+        (dict[str, int], [1]),
+        (dict[str, int], {"a": "b"}),
+        (dict[str, int], {1: 1}),
+        (dict[str, list[int | None]], {"a": [1, None, "x"]}),
+        (list[int] | str, [1.5]),
+        (Line, None),
+        (list[Line], [None]),
+        (Literal["a", "b"], "c"),
+        (Annotated[int, Field(gt=0)], -1),
+        (Annotated[list[float], Field()], ["1"]),
+        (tuple[int, str], None),
+        (datetime.date, "today"),
+        (bytes, "text"),
+        (bytes, None),
+        (dict[str, bytes], {"a": "b"}),
+        (np.ndarray, [1.0]),
+        (np.ndarray, None),
+        (NDArray[np.int32], np.float64([1.5])),
+        (NDArray[np.uint8], np.array([300])),
+        (list[np.ndarray], np.zeros(2)),
+        (Image.Image, 5),
+        (pathlib.Path, "name"),
+    ],
 )
-def test_a_result_of_another_type_is_the_services_fault(annotation, value):
+@pytest.mark.parametrize("encode", ["json", "npy", "native"])
+def test_a_result_of_another_type_is_the_services_fault(annotation, value, encode):
+    encoder = codecs(annotation)[1]
     with pytest.raises(TypeError, match=r"^same returned .* and declares "):
-        codecs(annotation)[1].encode(value)
+        encoder.encode_native(value) if encode == "native" else encoder.encode(value, f"application/{encode}")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "body"),
+    [
+        (float, 1, b"1"),
+        (float, float("nan"), b"null"),
+        (float, np.float32(1.5), b"1.5"),
+        (int, np.int64(3), b"3"),
+        (bool, np.bool_(True), b"true"),
+        (str, np.str_("a"), b'"a"'),
+        (list[int], (1, np.uint8(2)), b"[1,2]"),
+        (list[float], [1, 2.5, np.float64(3)], b"[1,2.5,3.0]"),
+        (dict[str, int], collections.Counter("aab"), b'{"a":2,"b":1}'),
+        (dict, {"a": [1, None]}, b'{"a":[1,null]}'),
+        (int | str | None, None, b"null"),
+        (NDArray[np.float32], np.array([1, 2]), b"[1.0,2.0]"),
+        (np.ndarray, np.float32(2), b"2.0"),
+        (list[np.ndarray], [np.zeros(1)], b"[[0.0]]"),
+        (np.ndarray | None, None, b"null"),
+        (Line | None, Line("a"), b'{"text":"a","score":1.0}'),
+    ],
+)
+def test_what_python_takes_for_the_declared_type_is_written(annotation, value, body):
+    encoder = codecs(annotation)[1]
+    assert bytes(encoder.encode(value, JSON)[1][0]) == body
+    encoder.encode_native(value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (int, "1"),
+        (int, True),
+        (float, "1"),
+        (list[int], [1, "2"]),
+        (dict[str, float], {"a": True}),
+        (Line, {"text": "a", "score": "1"}),
+        (Line, {"text": 5}),
+        (Page, {"number": "1"}),
+        (Page, {"number": 1, "lines": [{"text": 5}]}),
+        (Annotated[int, Field(gt=0)], "1"),
+        (tuple[int, str], ["1", "a"]),
+        (bytes, "text"),
+        (dict[str, bytes], {"a": 5}),
+        (NDArray[np.int32], [1]),
+        (list[np.ndarray], [1]),
+    ],
+)
+def test_another_service_is_read_as_strictly_as_a_body(annotation, value):
+    decoder = codecs(annotation)[0]
+    with pytest.raises(InvalidInput, match=r"^same: x: "):
+        decoder.decode(NATIVE_CONTENT_TYPE, native.pack_call([value], {}))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (float, 1),
+        (Line, Line("a")),
+        (Page, Page(number=1, lines=[Line("b", 2)])),
+        (tuple[int, str], (1, "a")),
+        (set[int], {1, 2}),
+        (datetime.datetime, datetime.datetime(2020, 1, 2, 3, tzinfo=datetime.UTC)),
+        (Colour, Colour.RED),
+        (uuid.UUID, uuid.UUID(int=5)),
+        (decimal.Decimal, decimal.Decimal("1.50")),
+        (Literal["a", 1], 1),
+    ],
+)
+def test_what_another_service_sends_is_what_it_was(annotation, value):
+    arguments = codecs(annotation)[0].decode(NATIVE_CONTENT_TYPE, native.pack_call([value], {}))
+    assert arguments.args == (value,)
+    assert type(arguments.args[0]) is type(value) or annotation is float
 
 
 def test_a_type_that_json_cannot_hold_is_refused_when_codecs_are_built():

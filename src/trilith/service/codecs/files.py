@@ -12,6 +12,8 @@ import shutil
 import tempfile
 from typing import Final
 
+from trilith.errors import Cancelled
+
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._ -]+")
 _MAX_NAME: Final = 100
 
@@ -29,27 +31,42 @@ def safe_name(filename: str | None, content_type: str = "") -> str:
 
 
 class RequestFolder:
-    """A folder for the uploads of one request; it is made when the first one is saved."""
+    """A folder for the uploads of one request; it is made when the first one is saved.
 
-    __slots__ = ("_count", "_path")
+    It may be removed while a thread saves to it, when the request is given up: what is saved then is removed too.
+    """
+
+    __slots__ = ("_count", "_path", "_removed")
 
     def __init__(self) -> None:
         self._path: pathlib.Path | None = None
         self._count = 0
+        self._removed = False
 
     def save(self, body: bytes | memoryview, filename: str | None, content_type: str = "") -> pathlib.Path:
-        """Writes an upload; two of the same name do not meet."""
-        if self._path is None:
-            self._path = pathlib.Path(tempfile.mkdtemp(prefix="trilith-"))
-        self._count += 1
-        folder = self._path / str(self._count)
-        folder.mkdir()
-        saved = folder / safe_name(filename, content_type)
-        saved.write_bytes(body)
+        """Writes an upload; two of the same name do not meet.
+
+        Raises:
+            Cancelled: the folder is removed already.
+        """
+        try:
+            if self._path is None:
+                self._path = pathlib.Path(tempfile.mkdtemp(prefix="trilith-"))
+            self._count += 1
+            folder = self._path / str(self._count)
+            folder.mkdir()
+            saved = folder / safe_name(filename, content_type)
+            saved.write_bytes(body)
+        except FileNotFoundError:
+            if not self._removed:
+                raise
+        if self._removed:
+            self.remove()
+            raise Cancelled("the request was given up while its uploads were saved")
         return saved
 
     def remove(self) -> None:
         """Removes the folder and all in it."""
+        self._removed = True
         if self._path is not None:
             shutil.rmtree(self._path, ignore_errors=True)
-            self._path = None

@@ -28,11 +28,10 @@ _SIMPLE_DEFAULTS: Final = (type(None), bool, int, float, str)
 
 
 class Arguments(msgspec.Struct, frozen=True, eq=False):
-    """What a method is called with, and the folder of its uploads, to be removed after the call."""
+    """What a method is called with."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    folder: RequestFolder | None = None
 
 
 class RequestDecoder:
@@ -54,9 +53,17 @@ class RequestDecoder:
         return accepted_types(self._signature)
 
     @property
-    def heavy(self) -> bool:
-        """Whether reading a large body is better done off the event loop."""
-        return any(p.value.kind in (Kind.IMAGE, Kind.FILE) for p in self._signature.parameters)
+    def files(self) -> bool:
+        """Whether there are uploads that become files."""
+        return any(p.value.kind is Kind.FILE for p in self._signature.parameters)
+
+    def heavy(self, content_type: str) -> bool:
+        """Whether reading a large body of that type is better done off the event loop."""
+        kinds = {parameter.value.kind for parameter in self._signature.parameters}
+        if kinds & {Kind.IMAGE, Kind.FILE}:
+            return True
+        # Arrays and bytes that come as such are used where they lie; only text must be read.
+        return bool(kinds - {Kind.JSON}) and content_type not in (NATIVE_CONTENT_TYPE, media.NPY, media.BINARY)
 
     @property
     def plain(self) -> bool:
@@ -74,12 +81,13 @@ class RequestDecoder:
         for parameter in self._signature.parameters:
             self._restore(parameter)
 
-    def decode(self, content_type: str, buffers: Sequence[Buffer]) -> Arguments:
+    def decode(self, content_type: str, buffers: Sequence[Buffer], *, folder: RequestFolder | None = None) -> Arguments:
         """The arguments of a call.
 
         Args:
             content_type: of the body, parameters included.
             buffers: the body; of a native call its header and buffers.
+            folder: where uploads go, where the method has such (`files`); the caller removes it, also after an error.
 
         Raises:
             InvalidInput: the body is not what the signature says.
@@ -88,8 +96,8 @@ class RequestDecoder:
         if content_type == media.JSON and self._plain is not None:
             return self.decode_plain(buffers[0])
         if content_type == NATIVE_CONTENT_TYPE:
-            return self._decode_native(buffers)
-        return self._decode_media(content_type, buffers[0] if buffers else b"")
+            return self._decode_native(buffers, folder)
+        return self._decode_media(content_type, buffers[0] if buffers else b"", folder)
 
     def decode_plain(self, body: Buffer) -> Arguments:
         """The arguments in a JSON body, where `plain`.
@@ -109,7 +117,7 @@ class RequestDecoder:
             return Arguments((), msgspec.structs.asdict(value))
         return Arguments((value,) if self._signature.root else msgspec.structs.astuple(value), _NO_KEYWORDS)
 
-    def _decode_media(self, content_type: str, body: Buffer) -> Arguments:
+    def _decode_media(self, content_type: str, body: Buffer, folder: RequestFolder | None) -> Arguments:
         kind = media.media_type(content_type)
         if not body and not any(parameter.required for parameter in self._signature.parameters):
             return Arguments((), {})
@@ -119,12 +127,13 @@ class RequestDecoder:
         if kind == media.FORM:
             from trilith.service.codecs.multipart import parse_form
 
-            return self._decode_form(parse_form(content_type, body if isinstance(body, bytes) else bytes(body)))
+            return self._decode_form(parse_form(content_type, body if isinstance(body, bytes) else bytes(body)), folder)
         array = self._signature.npy_parameter
         if kind == media.NPY and array is not None:
             return self._decode_npy(array, body)
         if raw is not None and _reads_raw(raw, kind):
-            return self._decode_raw(raw, content_type, body)
+            value = self._binary(raw, body, None, content_type, folder)
+            return self._named({raw.name: value})
         raise UnsupportedMediaType(self._refusal(kind))
 
     def _refusal(self, kind: str) -> str:
@@ -133,10 +142,10 @@ class RequestDecoder:
             message += " (curl sends that by default: add -H 'Content-Type: application/json')"
         return message
 
-    def _named(self, values: dict[str, Any], folder: RequestFolder | None = None) -> Arguments:
+    def _named(self, values: dict[str, Any]) -> Arguments:
         if self._signature.root:
-            return Arguments(tuple(values.values()), {}, folder)
-        return Arguments((), values, folder)
+            return Arguments(tuple(values.values()), {})
+        return Arguments((), values)
 
     def _json_adapter(self) -> Adapter:
         if self._json is None:
@@ -163,11 +172,6 @@ class RequestDecoder:
         except InvalidInput as error:
             raise InvalidInput(f"{self._where}: {parameter.name}: {error.message}") from error
 
-    def _decode_raw(self, parameter: ParameterType, content_type: str, body: Buffer) -> Arguments:
-        folder = RequestFolder() if parameter.value.kind is Kind.FILE else None
-        value = self._binary(parameter, body, None, content_type, folder)
-        return self._named({parameter.name: value}, folder)
-
     def _binary(
         self,
         parameter: ParameterType,
@@ -179,8 +183,8 @@ class RequestDecoder:
         raw = body if isinstance(body, bytes) else bytes(body)
         if parameter.value.kind is Kind.BYTES:
             return raw
-        if parameter.value.kind is Kind.FILE and folder is not None:
-            return folder.save(raw, filename, content_type)
+        if parameter.value.kind is Kind.FILE:
+            return (RequestFolder() if folder is None else folder).save(raw, filename, content_type)
         from trilith.service.codecs import images
 
         try:
@@ -188,7 +192,7 @@ class RequestDecoder:
         except InvalidInput as error:
             raise InvalidInput(f"{self._where}: {parameter.name}: {error.message}") from error
 
-    def _decode_form(self, parts: list[Part]) -> Arguments:
+    def _decode_form(self, parts: list[Part], folder: RequestFolder | None) -> Arguments:
         grouped: dict[str, list[Part]] = {}
         for part in parts:
             if part.name not in self._parameters:
@@ -198,15 +202,11 @@ class RequestDecoder:
         for parameter in self._signature.parameters:
             if parameter.required and parameter.name not in grouped:
                 raise InvalidInput(f"{self._where}: the form lacks the required field `{parameter.name}`")
-        folder = RequestFolder()
-        try:
-            values = {name: self._field(self._parameters[name], found, folder) for name, found in grouped.items()}
-        except BaseException:
-            folder.remove()
-            raise
-        return self._named(values, folder)
+        return self._named(
+            {name: self._field(self._parameters[name], found, folder) for name, found in grouped.items()}
+        )
 
-    def _field(self, parameter: ParameterType, parts: list[Part], folder: RequestFolder) -> Any:
+    def _field(self, parameter: ParameterType, parts: list[Part], folder: RequestFolder | None) -> Any:
         kind = parameter.value.kind
         if kind in (Kind.IMAGE, Kind.BYTES, Kind.FILE):
             values = [self._binary(parameter, p.body, p.filename, p.content_type, folder) for p in parts]
@@ -258,13 +258,11 @@ class RequestDecoder:
             found = self._restorers[parameter.name] = restorer(parameter.value, where)
         return found
 
-    def _decode_native(self, buffers: Sequence[Buffer]) -> Arguments:
+    def _decode_native(self, buffers: Sequence[Buffer], folder: RequestFolder | None) -> Arguments:
         given, named = native.unpack_call(buffers)
         positional = [parameter for parameter in self._signature.parameters if not parameter.keyword_only]
         if len(given) > len(positional):
             raise InvalidInput(f"{self._where} takes {len(positional)} positional arguments, got {len(given)}")
-        folder = RequestFolder()
-        args = tuple(self._restore(p)(value, folder) for p, value in zip(positional, given, strict=False))
         taken = {parameter.name for parameter in positional[: len(given)]}
         for name in named:
             if name in taken or name not in self._parameters:
@@ -273,8 +271,9 @@ class RequestDecoder:
         for parameter in self._signature.parameters:
             if parameter.required and parameter.name not in taken and parameter.name not in named:
                 raise InvalidInput(f"{self._where}: argument {parameter.name!r} is missing")
+        args = tuple(self._restore(p)(value, folder) for p, value in zip(positional, given, strict=False))
         kwargs = {name: self._restore(self._parameters[name])(value, folder) for name, value in named.items()}
-        return Arguments(args, kwargs, folder)
+        return Arguments(args, kwargs)
 
 
 def accepted_types(signature: MethodSignature) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trilith.errors import InvalidInput
+from trilith.service.codecs.checks import checker, wrong_part
 from trilith.service.codecs.files import RequestFolder
 from trilith.service.signature import Kind, ValueType, shown_type
 
@@ -24,24 +25,31 @@ def restorer(value: ValueType, where: str) -> Restore:
         InvalidConfig: the type cannot be restored at all.
     """
     if value.kind is Kind.JSON:
-        return _plain if value.plain else _validated(value, where)
+        return _plain(value, where) if value.plain else _validated(value, where)
     one = _special(value, where)
     if not value.many and not value.optional:
         return one
     return _many_or_none(value, one, where)
 
 
-def _plain(value: Any, folder: RequestFolder | None) -> Any:
-    return value
+def _plain(value_type: ValueType, where: str) -> Restore:
+    fits = checker(value_type.annotation)
+
+    def restore(value: Any, folder: RequestFolder | None) -> Any:
+        if not fits(value):
+            raise InvalidInput(f"{where}: {wrong_part(value_type.annotation, value)}")
+        return value
+
+    return restore
 
 
 def _validated(value_type: ValueType, where: str) -> Restore:
     from trilith.service.codecs import types
 
-    adapter = types.adapter_of(value_type.annotation, where)
+    validator = types.value_validator(types.adapter_of(value_type.annotation, where))
 
     def restore(value: Any, folder: RequestFolder | None) -> Any:
-        return types.read_value(adapter, value, where)
+        return types.read_value(validator, value, where)
 
     return restore
 

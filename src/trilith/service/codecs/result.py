@@ -1,7 +1,7 @@
 """The result of a method becomes the body of an answer.
 
-Rule: a value that is not of the declared type is a `TypeError` that says what was declared: the service is wrong then,
-not its caller.
+Rule: a value that is not of the declared type is a `TypeError` that says what was declared and what came: the service
+is wrong then, not its caller. It is looked at before it is written, in every encoding (`checks.py` for JSON types).
 """
 
 from __future__ import annotations
@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from trilith.errors import InvalidInput
 from trilith.service.codecs import media, native
+from trilith.service.codecs.checks import Check, checker, wrong_part
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.restore import restorer
 from trilith.service.signature import Kind, MethodSignature, ValueType, shown_type
 
 if TYPE_CHECKING:
+    from pydantic_core import SchemaValidator
+
     from trilith.service.codecs.types import Adapter
 
-_NOT_WRITTEN: Final = (TypeError, ValueError, AttributeError, OverflowError, OSError, RecursionError)
+_NOT_WRITTEN: Final = (TypeError, ValueError, AttributeError, OverflowError, OSError, RecursionError, InvalidInput)
+_WANTED: Final = {Kind.IMAGE: "an image", Kind.BYTES: "bytes", Kind.FILE: "a path"}
+
+_LARGE_BYTES: Final = 64 * 1024
 
 Encoded = tuple[str, list[Buffer]]
 """Content type and body."""
@@ -35,6 +42,10 @@ def _numpy_scalar(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no JSON type")
 
 
+def _content(path: pathlib.PurePath) -> bytes:
+    return pathlib.Path(path).read_bytes()
+
+
 class ResultEncoder:
     """Writes the results of one method."""
 
@@ -43,13 +54,21 @@ class ResultEncoder:
         self._where = where
         self._plain: Callable[[Any], bytes] | None = None
         self._adapter: Adapter | None = None
+        self._validator: SchemaValidator | None = None
+        self._fits: Check | None = None
         if result.plain:
+            self._fits = checker(result.annotation)
             self._plain = msgspec.json.Encoder(enc_hook=_numpy_scalar).encode
 
-    @property
-    def heavy(self) -> bool:
-        """Whether writing is better done off the event loop."""
-        return self._result.kind in (Kind.IMAGE, Kind.FILE)
+    def heavy(self, value: Any) -> bool:
+        """Whether writing that result is better done off the event loop."""
+        kind = self._result.kind
+        if kind is Kind.ARRAY:
+            return (
+                sum(getattr(one, "nbytes", 0) for one in (value if isinstance(value, list) else (value,)))
+                > _LARGE_BYTES
+            )
+        return kind is Kind.IMAGE or kind is Kind.FILE
 
     @property
     def plain(self) -> bool:
@@ -78,7 +97,7 @@ class ResultEncoder:
         if self._plain is not None:
             return media.JSON, [self.encode_plain(value)]
         try:
-            return self._encode(value, accept)
+            return self._encode(self._checked(value), accept)
         except _NOT_WRITTEN as error:
             raise TypeError(self._mismatch(value, error)) from error
 
@@ -88,8 +107,10 @@ class ResultEncoder:
         Raises:
             TypeError: the value is not of the declared type.
         """
+        if not self._fits(value):  # type: ignore[misc]  # the caller saw that it is there
+            raise TypeError(self._mismatch(value, wrong_part(self._result.annotation, value)))
         try:
-            return self._plain(value)  # type: ignore[misc]  # the caller saw that it is there
+            return self._plain(value)  # type: ignore[misc]
         except _NOT_WRITTEN as error:
             raise TypeError(self._mismatch(value, error)) from error
 
@@ -100,13 +121,59 @@ class ResultEncoder:
             TypeError: the value contains a type that cannot be sent.
         """
         try:
-            if self._result.kind is Kind.FILE and isinstance(value, pathlib.PurePath):
-                value = pathlib.Path(value).read_bytes()
-            return native.pack(value)
-        except (TypeError, ValueError, OverflowError, OSError, RecursionError) as error:
+            checked = self._checked(value)
+            if self._result.kind is Kind.FILE and checked is not None:
+                checked = [_content(one) for one in checked] if self._result.many else _content(checked)
+            return native.pack(checked)
+        except _NOT_WRITTEN as error:
             raise TypeError(self._mismatch(value, error)) from error
 
-    def _mismatch(self, value: Any, error: Exception) -> str:
+    def _checked(self, value: Any) -> Any:
+        """The value, when it is of the declared type; an array in the declared dtype.
+
+        Raises:
+            TypeError: it is not.
+            InvalidInput: it is not.
+        """
+        result = self._result
+        if result.plain:
+            if self._fits is not None and not self._fits(value):
+                raise TypeError(wrong_part(result.annotation, value))
+            return value
+        if result.kind is Kind.JSON:
+            from trilith.service.codecs import types
+
+            if self._validator is None:
+                self._validator = types.value_validator(self._json_adapter())
+            types.read_value(self._validator, value, "the result")
+            return value
+        if value is None and result.optional:
+            return None
+        if not result.many:
+            return self._special(value)
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"expected a list, got {type(value).__name__}")
+        return [self._special(one) for one in value]
+
+    def _special(self, value: Any) -> Any:
+        kind = self._result.kind
+        if kind is Kind.ARRAY:
+            from trilith.service.codecs import arrays
+
+            return arrays.check_array(value, self._result.dtype)
+        if kind is Kind.IMAGE:
+            from trilith.service.codecs import images
+
+            fits = images.is_image(value)
+        elif kind is Kind.BYTES:
+            fits = isinstance(value, bytes | bytearray | memoryview)
+        else:
+            fits = isinstance(value, pathlib.PurePath)
+        if not fits:
+            raise TypeError(f"expected {_WANTED[kind]}, got {type(value).__name__}")
+        return value
+
+    def _mismatch(self, value: Any, error: Exception | str) -> str:
         declared = shown_type(self._result.annotation)
         return f"{self._where} returned {type(value).__name__} and declares {declared}: {error}"
 
@@ -126,7 +193,7 @@ class ResultEncoder:
         if kind is Kind.ARRAY:
             from trilith.service.codecs import arrays
 
-            return media.NPY, [arrays.to_npy(arrays.check_array(value, ""))]
+            return media.NPY, [arrays.to_npy(value)]
         if kind is Kind.IMAGE:
             from trilith.service.codecs import images
 

@@ -37,7 +37,9 @@ if typing.TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
 
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
-_SHOWN_ERRORS: Final = 3
+_SHOWN_ERRORS: Final = 20
+_SCALARS: Final = frozenset({"int", "float", "bool", "str", "bytes"})
+_NO_SCHEMAS: Final = frozenset({"metadata", "default", "expected", "serialization"})  # parts of a schema that hold none
 
 
 class _Special:
@@ -92,6 +94,8 @@ def read_special(value: Any, kind: Kind, dtype: str) -> Any:
             return arrays.from_nested(value, dtype)
         return arrays.check_array(value, dtype)
     if kind is Kind.FILE:
+        if isinstance(value, pathlib.PurePath):
+            return value
         raise InvalidInput("a file is sent as multipart/form-data, or as the raw body; JSON cannot hold it")
     if kind is Kind.BYTES:
         return value if isinstance(value, bytes) else _base64(value, "bytes")
@@ -237,14 +241,31 @@ def read_json(adapter: Adapter, body: bytes, where: str) -> Any:
         raise InvalidInput(f"{where}: {_explain(error)}") from error
 
 
-def read_value(adapter: Adapter, value: Any, where: str, *, strict: bool = False) -> Any:
-    """A value from builtins: what a native call carries, or a field of a form.
+def value_validator(adapter: Adapter) -> pydantic_core.SchemaValidator:
+    """The validator of values of that type which do not come from JSON.
+
+    A dataclass may be one, or the dict of its fields; a date may be its text; but "1" is no number here either.
+    """
+    return pydantic_core.SchemaValidator(_strict_scalars(adapter.core_schema), None, False)
+
+
+def _strict_scalars(schema: Any) -> Any:
+    if isinstance(schema, list | tuple):
+        return type(schema)(_strict_scalars(part) for part in schema)
+    if not isinstance(schema, dict):
+        return schema
+    copied = {key: part if key in _NO_SCHEMAS else _strict_scalars(part) for key, part in schema.items()}
+    return copied | {"strict": True} if copied.get("type") in _SCALARS else copied
+
+
+def read_value(validator: pydantic_core.SchemaValidator, value: Any, where: str) -> Any:
+    """A value from builtins: what a native call carries, or what a method returned.
 
     Raises:
         InvalidInput: it is not of that type.
     """
     try:
-        return adapter.validate_python(value, strict=strict)
+        return validator.validate_python(value)
     except pydantic.ValidationError as error:
         raise InvalidInput(f"{where}: {_explain(error)}") from error
 

@@ -1,0 +1,229 @@
+"""Whatever a method raises, each of its calls is answered, and nothing of it is left behind."""
+
+import asyncio
+import builtins
+import pathlib
+import threading
+
+import numpy as np
+import pytest
+
+import trilith
+from trilith.errors import Cancelled, InvalidInput, QueueFull, ServiceError, TrilithError
+from trilith.service import RemoteServiceCaller
+from trilith.service.codecs.files import RequestFolder
+from trilith.service.failure import explain
+
+FAULTS = ["BaseException", "GeneratorExit", "KeyboardInterrupt", "SystemExit", "StopIteration", "CancelledError", "Odd"]
+
+
+class Odd(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def fault(name: str) -> BaseException:
+    kinds = {"Odd": Odd, "CancelledError": asyncio.CancelledError}
+    kind: type[BaseException] = kinds[name] if name in kinds else getattr(builtins, name)
+    return kind()
+
+
+@trilith.service
+class Faulty:
+    @trilith.api
+    async def short(self, name: str) -> str:
+        raise fault(name)
+
+    @trilith.api
+    async def general(self, name: str) -> np.ndarray:
+        raise fault(name)
+
+    @trilith.api
+    def thread(self, name: str) -> str:
+        raise fault(name)
+
+    @trilith.api(batch=trilith.Batch(max_size=4))
+    async def batched(self, names: list[str]) -> list[str]:
+        raise fault(names[0])
+
+    @trilith.api(batch=trilith.Batch(max_size=4))
+    def batched_thread(self, names: list[str]) -> list[str]:
+        raise fault(names[0])
+
+    @trilith.api(batch=trilith.Batch(max_size=4))
+    async def item(self, names: list[str]) -> list[str]:
+        return [fault(name) for name in names]  # type: ignore[misc]
+
+    @trilith.api(batch=trilith.Batch(max_size=4), idempotent=True)
+    async def halves(self, names: list[str]) -> list[str]:
+        if any(name in FAULTS for name in names):
+            raise fault(next(name for name in names if name in FAULTS))
+        return names
+
+    @trilith.api
+    async def well(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("method", ["short", "general", "thread", "batched", "batched_thread", "item"])
+def test_every_exception_is_the_methods_failure(serve, caplog, method):
+    async def scenario(hosted):
+        for name in FAULTS:
+            caplog.clear()
+            with pytest.raises(ServiceError, match=f"^Faulty.{method} failed; see the server's log, request id r1$"):
+                async with asyncio.timeout(2):
+                    await hosted.call(method, f'{{"name{"s" if method[0] in "bi" else ""}": "{name}"}}'.encode())
+            assert f"raised {name}" in caplog.text
+            await hosted.idle()
+        assert (await hosted.call("well")).body == b"1"
+
+    serve(Faulty, scenario)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_batch_is_tried_in_halves_after_any_exception(serve, caplog, name):
+    async def scenario(hosted):
+        bodies = [f'{{"names": "{one}"}}'.encode() for one in ("a", name, "b")]
+        first, failed, last = await hosted.batch("halves", bodies)
+        assert (first.body, last.body) == (b'"a"', b'"b"')
+        assert isinstance(failed, ServiceError)
+
+    serve(Faulty, scenario)
+
+
+class Mine(QueueFull):
+    code = "mine\r\nx"
+
+
+class Silent(InvalidInput):
+    code = "silent"
+
+    def __init__(self) -> None:
+        Exception.__init__(self, "said by hand")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (Mine("full", retry_after_s=3), QueueFull, "full"),
+        (Silent(), InvalidInput, "said by hand"),
+        (InvalidInput(5), InvalidInput, "5"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_error_class_of_the_users_own_is_the_nearest_of_triliths(error, kind, message):
+    found = explain(error, "X.y", "r1", debug=False)
+    assert type(found) is kind
+    assert (found.code, found.message) == (kind.code, message)
+    assert found.retry_after_s == getattr(error, "retry_after_s", None)
+    assert found.__cause__ is error
+
+
+@trilith.service
+class Uploads:
+    def __init__(self) -> None:
+        self.seen: list[pathlib.Path] = []
+
+    @trilith.api
+    def keep(self, file: pathlib.Path, count: int = 0) -> int:
+        self.seen.append(file)
+        return count
+
+    @trilith.api
+    async def keep_many(self, files: list[pathlib.Path], count: int = 0) -> int:
+        self.seen += files
+        raise ValueError
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return lambda: list(tmp_path.iterdir())
+
+
+def test_uploads_are_removed_when_the_disk_is_full(serve, folders, monkeypatch, caplog):
+    def full(path, body):
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    async def scenario(hosted):
+        with pytest.raises(ServiceError):
+            await hosted.call("keep", b"x", "application/octet-stream")
+        await hosted.idle()
+        assert folders() == []
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
+    serve(Uploads, scenario)
+
+
+@pytest.mark.parametrize("method", ["keep", "keep_many"])
+def test_uploads_are_removed_when_a_later_argument_is_wrong(serve, folders, method):
+    async def scenario(hosted):
+        async def send(meta, buffers, context):
+            answer = await hosted.call(method, list(buffers), meta.content_type)
+            return answer.meta, answer.buffers
+
+        caller = RemoteServiceCaller(hosted.host.spec, send)
+        with pytest.raises(InvalidInput, match="count"):
+            await caller.call(method, (b"x" if method == "keep" else [b"x"], "no number"), {})
+        await hosted.idle()
+        assert folders() == []
+
+    serve(Uploads, scenario)
+
+
+def test_uploads_are_removed_after_the_call(serve, folders, caplog):
+    async def scenario(hosted):
+        await hosted.call("keep", b"x", "application/octet-stream")
+        body = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\nx\r\n--b--\r\n'
+        with pytest.raises(ServiceError):
+            await hosted.call("keep_many", body, "multipart/form-data; boundary=b")
+        await hosted.idle()
+        assert len(hosted.host.instance.seen) == 2
+        assert folders() == []
+
+    serve(Uploads, scenario)
+
+
+def test_uploads_of_a_request_that_is_given_up_meanwhile_are_removed(serve, folders, monkeypatch):
+    writing, go_on, saved = threading.Event(), threading.Event(), threading.Event()
+    write, save = pathlib.Path.write_bytes, RequestFolder.save
+
+    def slow(path, body):
+        writing.set()
+        go_on.wait(5)
+        return write(path, body)
+
+    async def scenario(hosted):
+        body = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n%b\r\n--b--\r\n' % (
+            b"x" * 100_000
+        )
+        call, future = hosted.make("keep_many", body, "multipart/form-data; boundary=b")
+        hosted.host.handle(call)
+        await asyncio.to_thread(writing.wait, 5)
+        call.cancel()
+        with pytest.raises(Cancelled):
+            await future
+        await hosted.idle()
+        go_on.set()
+        await asyncio.to_thread(saved.wait, 5)
+        assert folders() == []
+        assert hosted.host.instance.seen == []
+
+    def save_and_say(folder, *args):
+        try:
+            return save(folder, *args)
+        finally:
+            saved.set()
+
+    monkeypatch.setattr(RequestFolder, "save", save_and_say)
+    monkeypatch.setattr(pathlib.Path, "write_bytes", slow)
+    serve(Uploads, scenario)
+
+
+def test_a_folder_that_was_removed_takes_no_more(folders):
+    folder = RequestFolder()
+    folder.save(b"x", "a")
+    folder.remove()
+    with pytest.raises(TrilithError, match="given up"):
+        folder.save(b"x", "b")
+    assert folders() == []
