@@ -25,6 +25,7 @@ dev: $(VENV)/.dev ## The same, and what tests and checks need.
 
 demo: install ## Serve real OCR models, read a page, show what it read and where the time went.
 	$(BIN)/python examples/ocr/demo.py
+	@echo 'To go on: `. $(BIN)/activate` for the command trilith, `make serve` for this example on port 8000.'
 
 serve: install ## The OCR example on http://127.0.0.1:8000 until Ctrl-C; ARGS="--http-port 9000" for other ports.
 	$(BIN)/trilith serve examples/ocr/app.py:Ocr $(ARGS)

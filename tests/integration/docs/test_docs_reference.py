@@ -19,6 +19,8 @@ from trilith.cli.serve import serve
 from trilith.net.grpc import GrpcLimits
 from trilith.net.http1 import HttpLimits
 from trilith.runtime import model_pbtxt, model_yaml
+from trilith.service import spec_of
+from trilith.service.names import OWN_PATHS
 from trilith.service.options import ApiOptions, Batch, ServiceOptions
 from trilith.wire.grpc_status import grpc_status
 from trilith.wire.http_status import http_status
@@ -129,7 +131,37 @@ def test_every_option_of_a_service_is_listed_with_its_default(introduction, kind
     for field in fields(kind):
         if isinstance(field.default, int | float) and not isinstance(field.default, bool):
             assert float(listed[field.name]) == field.default, field.name
+        elif field.default is None:
+            assert not listed[field.name].replace(".", "").isdecimal(), field.name
         assert field.default is not MISSING
+
+
+def test_defaults_that_follow_from_other_options():
+    text = section("reference/configuration.md", "## Services")
+    listed = {CODE.findall(row[0])[0]: row[1] for row in rows(text)}
+    assert listed["cpu"] == "none"
+    assert ServiceOptions().cpu is None
+
+    @trilith.service
+    class Waits:
+        @trilith.api
+        async def wait(self) -> None: ...
+
+    @trilith.service
+    class Computes:
+        @trilith.api
+        def compute(self) -> None: ...
+
+    assert listed["concurrency"] == f"{spec_of(Waits).concurrency}; `threads` when no method is async"
+    assert spec_of(Computes).concurrency == ServiceOptions().threads
+    orchestration = section("orchestration.md", "## Replicas")
+    assert f"`max_waiting` ({ServiceOptions().max_waiting})" in orchestration
+    assert f"`threads` ({ServiceOptions().threads})" in orchestration
+
+
+def test_paths_that_no_method_may_have_are_listed():
+    listed = CODE.findall(section("reference/configuration.md", "## Ports and paths").split("8001")[0])
+    assert sorted(listed) == sorted([*OWN_PATHS, "/timelines/ID", "/v2/..."])
 
 
 def test_every_option_of_serve_is_listed_with_its_default():

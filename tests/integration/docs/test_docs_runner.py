@@ -34,7 +34,7 @@ def test_blocks_are_files_commands_and_their_output(tmp_path):
         (fenced("python", "print('[1, 2]')") + fenced("json", "[1]"), "this was printed"),
         (fenced("python", "raise ValueError(12)"), "ValueError: 12"),
         (fenced("sh", "false", "true"), "exit status 1"),
-        (fenced("sh", "trilith serve nowhere"), "neither a folder"),
+        (fenced("sh", "trilith serve nowhere"), "there is no folder and no module"),
         (fenced('text title="../x"', "a"), "lies in its folder"),
     ],
 )

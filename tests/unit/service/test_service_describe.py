@@ -6,6 +6,8 @@ import enum
 import json
 import pathlib
 import re
+import shutil
+import subprocess
 
 import jsonschema
 import msgspec
@@ -266,3 +268,22 @@ def test_the_page_is_self_contained():
     assert "http://" not in page
     assert "https://" not in page
     assert "{{" not in page
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the page's own function")
+def test_the_page_begins_with_the_form_where_a_file_and_more_are_asked_for():
+    page = docs_html("Ocr").decode()
+    function = re.search(r"^function firstChoice.*?^}", page, re.M | re.S)[0]
+    form, json_type = "multipart/form-data", "application/json"
+    image, number = {"kind": "image"}, {"kind": "json"}
+    cases = [
+        ([["image/*", json_type, form], [image, number]], form),
+        ([["image/*", json_type, form], [image]], "image/*"),
+        ([[json_type, form], [{"kind": "file"}, image]], form),
+        ([[json_type], [number, number]], json_type),
+        ([[json_type, form], [{"kind": "array"}, number]], json_type),
+    ]
+    calls = json.dumps([arguments for arguments, _ in cases])
+    script = f'const FORM = "{form}"; {function}; console.log(JSON.stringify({calls}.map(a => firstChoice(...a))))'
+    found = subprocess.run(["node", "-e", script], capture_output=True, check=True, text=True)
+    assert json.loads(found.stdout) == [expected for _, expected in cases]
