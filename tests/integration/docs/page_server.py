@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 _READY = "trilith: ready: "
+_STOPPING = "trilith: stopping"
 _ENDS_WITHIN_S = 60
 
 
@@ -53,8 +54,12 @@ class PageServer:
             return any(_READY in line for line in self._lines)
 
     def interrupt(self) -> int:
-        """Ctrl-C, then waits; the exit status. What does not end is killed."""
-        self._process.send_signal(signal.SIGINT)
+        """Ctrl-C, then waits; the exit status. What does not end is killed.
+
+        A server that the page has told to stop gets no signal: a second one would end it at once.
+        """
+        if _STOPPING not in self.printed:
+            self._process.send_signal(signal.SIGINT)
         try:
             return self._process.wait(_ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
