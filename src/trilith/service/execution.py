@@ -89,7 +89,9 @@ class HostedMethod:
         """
         if self._decoder.files:
             call.folder = RequestFolder()
-        arguments = self._decoder.decode(call.meta.content_type, call.buffers, folder=call.folder)
+        arguments = self._decoder.decode(
+            call.meta.content_type, call.buffers, folder=call.folder, query=call.meta.query
+        )
         call.context.timeline.mark(DECODED, _now())
         return arguments
 

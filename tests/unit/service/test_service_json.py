@@ -108,7 +108,7 @@ def test_round_trip(case):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "empty body|EOF"),
+        (b"", "the body is empty; expected an object with x$"),
         (b"{", "JSON"),
         (b"\xff\xfe", "JSON|invalid"),
         (b"[1]", "object|dict"),
@@ -196,6 +196,46 @@ def test_curls_default_content_type_gets_a_hint():
 def test_constraints_are_checked():
     with pytest.raises(InvalidInput, match=r"greater than or equal to 0 - at `\$\.x`"):
         decode(Annotated[int, Field(ge=0)], b'{"x": -1}')
+
+
+def test_all_that_is_wrong_is_named():
+    @trilith.service
+    def several(a: int, b: list[float], c: dict[str, int], d: str | None = None) -> int:
+        return a
+
+    decoder = RequestDecoder(spec_of(several).methods["several"].signature, "several")
+    with pytest.raises(InvalidInput) as caught:
+        decoder.decode(JSON, [b'{"b": [1, "x"], "c": {"k": true}, "d": 5, "e": 1}'])
+    assert caught.value.message == (
+        "several: Object missing required field `a`; Object contains unknown field `e`; "
+        "Expected `float`, got `str` - at `$.b[1]`; Expected `int`, got `bool` - at `$.c.k`; "
+        "Expected `str | null`, got `int` - at `$.d`"
+    )
+    with pytest.raises(InvalidInput, match=r"^several: the body is empty; expected an object with a, b, c, d$"):
+        decoder.decode(JSON, [b""])
+    with pytest.raises(InvalidInput, match=r"^several: Expected `int`, got `str` - at `\$.a`$"):
+        decoder.decode(JSON, [b'{"a": "x", '])  # what comes after the first mistake is no JSON
+
+
+def test_an_empty_body_is_enough_where_all_have_defaults():
+    @trilith.service
+    def relaxed(a: int = 1) -> int:
+        return a
+
+    decoder = RequestDecoder(spec_of(relaxed).methods["relaxed"].signature, "relaxed")
+    for content_type in (JSON, "application/json; charset=utf-8", ""):
+        assert decoder.decode(content_type, [b""]).kwargs == {}
+    assert decoder.decode_plain(b"").args == ()
+
+
+def test_an_empty_body_that_is_one_value():
+    @trilith.service
+    def whole(xs: list[int], /) -> int:
+        return sum(xs)
+
+    decoder = RequestDecoder(spec_of(whole).methods["whole"].signature, "whole")
+    with pytest.raises(InvalidInput, match=r"^whole: the body is empty; expected list\[int\]$"):
+        decoder.decode(JSON, [b""])
 
 
 def test_many_errors_are_cut():

@@ -1,6 +1,7 @@
 """Forms: files, fields, and everything that a client can get wrong."""
 
 import pathlib
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import Field
 
 import trilith
 from trilith.errors import InvalidInput, PayloadTooLarge
@@ -203,6 +205,94 @@ def test_a_field_of_another_type_is_named(call_once, value):
     body = form(("image", picture(), "a", ""), field("x", "[1]"), field("n", value), field("tags", "a"))
     with pytest.raises(InvalidInput, match=r"Forms.mixed: n: "):
         call_once(Forms, "mixed", body, FORM)
+
+
+@trilith.service
+class Fields:
+    @trilith.api
+    def read(
+        self,
+        data: bytes = b"",
+        count: int = 1,
+        share: float = 0.5,
+        mode: Literal["soft", "hard"] = "soft",
+        on: bool = False,
+        name: str = "",
+        names: list[str] = [],  # noqa: B006
+        numbers: list[int] = [],  # noqa: B006
+        maybe: int | None = None,
+        big: Annotated[int, Field(ge=5)] = 5,
+        shape: dict[str, int] = {},  # noqa: B006
+    ) -> dict[str, Any]:
+        given = {"count": count, "share": share, "mode": mode, "on": on, "name": name, "names": names}
+        return given | {"numbers": numbers, "maybe": maybe, "big": big, "shape": shape}
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([("count", "four")], "count: expected an integer, got 'four'"),
+        ([("count", "1.5")], "count: expected an integer, got '1.5'"),
+        ([("count", "")], "count: expected an integer, got ''"),
+        ([("count", "x" * 100)], f"count: expected an integer, got '{'x' * 60}'..."),
+        ([("maybe", "four")], "maybe: expected an integer, got 'four'"),
+        ([("share", "half")], "share: expected a number, got 'half'"),
+        ([("on", "yes")], "on: expected true or false, got 'yes'"),
+        ([("mode", "medium")], "mode: expected 'soft' or 'hard', got 'medium'"),
+        ([("mode", "5")], "mode: expected 'soft' or 'hard', got '5'"),
+        ([("big", "4")], "big: Input should be greater than or equal to 5"),
+        ([("shape", "x")], "shape: expected an object in JSON, got 'x'"),
+        ([("shape", '{"a": "b"}')], "shape: Input should be a valid integer - at `$.a`"),
+        ([("numbers", "1"), ("numbers", "b")], "numbers: Input should be a valid integer - at `$[1]`"),
+        ([("count", "1"), ("count", "2")], "count: expected an integer, got 2 values"),
+        ([("count", DEEP)], "count: "),
+        ([("numbers", DEEP), ("numbers", DEEP)], "numbers: "),
+        ([("shape", DEEP)], "shape: "),
+    ],
+)
+def test_a_wrong_field_is_explained_to_those_who_fill_in_forms(call_once, fields, message):
+    with pytest.raises(InvalidInput) as caught:
+        call_once(Fields, "read", form(*[field(*pair) for pair in fields]), FORM)
+    assert caught.value.message.startswith(f"Fields.read: {message}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ([("name", "5")], {"name": "5"}),
+        ([("name", "null")], {"name": "null"}),
+        ([("name", '"a"')], {"name": '"a"'}),
+        ([("names", "5"), ("names", "true")], {"names": ["5", "true"]}),
+        ([("names", "a")], {"names": ["a"]}),
+        ([("numbers", "1"), ("numbers", "2")], {"numbers": [1, 2]}),
+        ([("numbers", "7")], {"numbers": [7]}),
+        ([("numbers", "[1, 2]")], {"numbers": [1, 2]}),
+        (
+            [("mode", "hard"), ("share", "1"), ("on", "true"), ("maybe", "3")],
+            {"mode": "hard", "share": 1.0, "on": True},
+        ),
+    ],
+)
+def test_a_field_is_its_text_where_that_is_declared(call_once, fields, found):
+    answer = msgspec.json.decode(call_once(Fields, "read", form(*[field(*pair) for pair in fields]), FORM).body)
+    assert answer | found == answer
+
+
+def test_a_deep_array_field_is_the_callers_mistake(call_once):
+    body = form(("image", picture(), "a", ""), field("x", DEEP), field("n", "1"), field("tags", "a"))
+    with pytest.raises(
+        InvalidInput, match=r"Forms.mixed: x: expected an array as nested lists in JSON, or a .npy file"
+    ):
+        call_once(Forms, "mixed", body, FORM)
+
+
+@pytest.mark.parametrize("size", [201, 20_000])
+def test_a_boundary_is_bounded(size):
+    with pytest.raises(InvalidInput, match=f"at most 200 characters, got {size}"):
+        parse_form(f"multipart/form-data; boundary={'b' * size}", b"--" + b"b" * size)
 
 
 @pytest.mark.parametrize("value", ["x", "[[1],[1,2]]", '[null, "a"]', "\x93NUMPY"])

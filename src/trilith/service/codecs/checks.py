@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from trilith.service.signature import shown_type, union_members
+from trilith.service.signature import MethodSignature, shown_type, union_members
 
 Check = Callable[[Any], bool]
 
@@ -26,6 +26,7 @@ _EXACT: Final[dict[Any, frozenset[type]]] = {
     None: frozenset({type(None)}),
     type(None): frozenset({type(None)}),
 }
+_JSON_NAMES: Final[dict[Any, str]] = {list: "array", dict: "object", None: "null", type(None): "null"}
 _SHOWN_CHARACTERS: Final = 60
 
 
@@ -79,6 +80,30 @@ def _scalar_check(exact: frozenset[type]) -> Check:
         return numpy is not None and isinstance(value, numpy.generic) and type(value.item()) in exact
 
     return check
+
+
+def wrong_parts(signature: MethodSignature, body: Any) -> list[str]:
+    """What is wrong in a JSON body of plain parameters: all names, and one value for each, in msgspec's words."""
+    if not isinstance(body, dict):
+        return [f"Expected `object`, got `{_json_name(type(body))}`"]
+    required = [parameter.name for parameter in signature.parameters if parameter.required]
+    found = [f"Object missing required field `{name}`" for name in required if name not in body]
+    known = {parameter.name for parameter in signature.parameters}
+    found += [f"Object contains unknown field `{name}`" for name in body if name not in known]
+    for parameter in signature.parameters:
+        annotation = parameter.value.annotation
+        if parameter.name in body and not checker(annotation)(body[parameter.name]):
+            place, annotation, value = _find(annotation, body[parameter.name], f"$.{parameter.name}")
+            found.append(f"Expected `{_json_name(annotation)}`, got `{_json_name(type(value))}` - at `{place}`")
+    return found
+
+
+def _json_name(annotation: Any) -> str:
+    members = union_members(annotation)
+    if members is not None:
+        return " | ".join(_json_name(member) for member in members)
+    bare = typing.get_origin(annotation) or annotation
+    return _JSON_NAMES.get(bare, shown_type(annotation))
 
 
 def wrong_part(annotation: Any, value: Any) -> str:

@@ -14,6 +14,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from trilith.errors import InvalidInput, PayloadTooLarge
 
 _MAX_PARTS: Final = 1000
+_MAX_BOUNDARY: Final = 200  # RFC 2046 says 70
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,7 +83,7 @@ class _Reading:
         self.ended = True
 
 
-def parse_form(content_type: str, body: bytes | memoryview) -> list[Part]:
+def parse_form(content_type: str, body: bytes | bytearray | memoryview) -> list[Part]:
     """The parts of a form, in order.
 
     Args:
@@ -97,6 +98,8 @@ def parse_form(content_type: str, body: bytes | memoryview) -> list[Part]:
     boundary = options.get(b"boundary")
     if not boundary:
         raise InvalidInput("Content-Type: multipart/form-data has no boundary; let the HTTP library write that header")
+    if len(boundary) > _MAX_BOUNDARY:
+        raise InvalidInput(f"a form's boundary has at most {_MAX_BOUNDARY} characters, got {len(boundary)}")
     reading = _Reading()
     parser = MultipartParser(
         boundary,
@@ -111,7 +114,7 @@ def parse_form(content_type: str, body: bytes | memoryview) -> list[Part]:
         },
     )
     try:
-        parser.write(bytes(body))
+        parser.write(body if isinstance(body, bytes) else bytes(body))
         parser.finalize()
     except MultipartParseError as error:
         raise InvalidInput(f"the form is malformed: {error}") from error

@@ -13,16 +13,18 @@ import msgspec
 
 from trilith.errors import InvalidInput, UnsupportedMediaType
 from trilith.service.codecs import media, native
+from trilith.service.codecs.checks import wrong_parts
 from trilith.service.codecs.files import RequestFolder
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.restore import Restore, restorer
-from trilith.service.signature import Kind, MethodSignature, ParameterType
+from trilith.service.signature import Kind, MethodSignature, ParameterType, shown_type
 from trilith.wire.calls import NATIVE_CONTENT_TYPE
 
 if TYPE_CHECKING:
-    from trilith.service.codecs.multipart import Part
+    from trilith.service.codecs.forms import FormReader
     from trilith.service.codecs.types import Adapter
 
+_EXPLAINED_BYTES: Final = 64 * 1024  # a larger body is not read again to say more of what is wrong in it
 _NO_KEYWORDS: Final[dict[str, Any]] = {}
 _SIMPLE_DEFAULTS: Final = (type(None), bool, int, float, str)
 
@@ -45,7 +47,7 @@ class RequestDecoder:
         self._by_name = any(parameter.keyword_only for parameter in signature.parameters)
         self._json: Adapter | None = None
         self._restorers: dict[str, Restore] = {}
-        self._adapters: dict[str, Adapter] = {}
+        self._form: FormReader | None = None
 
     @property
     def accepts(self) -> list[str]:
@@ -81,23 +83,26 @@ class RequestDecoder:
         for parameter in self._signature.parameters:
             self._restore(parameter)
 
-    def decode(self, content_type: str, buffers: Sequence[Buffer], *, folder: RequestFolder | None = None) -> Arguments:
+    def decode(
+        self, content_type: str, buffers: Sequence[Buffer], *, folder: RequestFolder | None = None, query: str = ""
+    ) -> Arguments:
         """The arguments of a call.
 
         Args:
             content_type: of the body, parameters included.
             buffers: the body; of a native call its header and buffers.
             folder: where uploads go, where the method has such (`files`); the caller removes it, also after an error.
+            query: the query string, which may give what a raw body or none does not.
 
         Raises:
             InvalidInput: the body is not what the signature says.
             UnsupportedMediaType: the content type is not one that this method reads.
         """
-        if content_type == media.JSON and self._plain is not None:
+        if content_type == media.JSON and self._plain is not None and not query:
             return self.decode_plain(buffers[0])
         if content_type == NATIVE_CONTENT_TYPE:
             return self._decode_native(buffers, folder)
-        return self._decode_media(content_type, buffers[0] if buffers else b"", folder)
+        return self._decode_media(content_type, buffers[0] if buffers else b"", folder, query)
 
     def decode_plain(self, body: Buffer) -> Arguments:
         """The arguments in a JSON body, where `plain`.
@@ -108,26 +113,49 @@ class RequestDecoder:
         try:
             value = self._plain(body)  # type: ignore[misc]  # the caller saw that it is there
         except msgspec.ValidationError as error:
-            raise InvalidInput(f"{self._where}: {error}") from error
+            raise InvalidInput(f"{self._where}: {self._problems(body, str(error))}") from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if not body:
-                raise InvalidInput(f"{self._where}: expected JSON, got an empty body") from error
+                return self._without_body()
             raise InvalidInput(f"{self._where}: the body is not JSON: {error}") from error
         if self._by_name:
             return Arguments((), msgspec.structs.asdict(value))
         return Arguments((value,) if self._signature.root else msgspec.structs.astuple(value), _NO_KEYWORDS)
 
-    def _decode_media(self, content_type: str, body: Buffer, folder: RequestFolder | None) -> Arguments:
+    def _problems(self, body: Buffer, first: str) -> str:
+        """All that is wrong in a JSON body, where the decoder says what it met first."""
+        if self._signature.root or len(body) > _EXPLAINED_BYTES:
+            return first
+        try:
+            found = wrong_parts(self._signature, msgspec.json.decode(body))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # behind what the decoder met first
+            return first
+        return "; ".join(found) if len(found) > 1 else first
+
+    def _without_body(self) -> Arguments:
+        if not any(parameter.required for parameter in self._signature.parameters):
+            return Arguments((), {})
+        if self._signature.root:
+            wanted = shown_type(self._signature.parameters[0].value.annotation)
+        else:
+            wanted = f"an object with {', '.join(p.name for p in self._signature.parameters)}"
+        raise InvalidInput(f"{self._where}: the body is empty; expected {wanted}")
+
+    def _decode_media(self, content_type: str, body: Buffer, folder: RequestFolder | None, query: str) -> Arguments:
         kind = media.media_type(content_type)
+        if query:
+            return self._decode_beside_query(kind, content_type, body, folder, query)
         if not body and not any(parameter.required for parameter in self._signature.parameters):
             return Arguments((), {})
         raw = self._signature.raw_parameter
         if media.is_json(kind) or (not kind and raw is None):
+            if not body:
+                return self._without_body()
             return self.decode_plain(body) if self._plain is not None else self._decode_json(body)
         if kind == media.FORM:
             from trilith.service.codecs.multipart import parse_form
 
-            return self._decode_form(parse_form(content_type, body if isinstance(body, bytes) else bytes(body)), folder)
+            return self._named(self._form_reader().read_form(parse_form(content_type, body), folder))
         array = self._signature.npy_parameter
         if kind == media.NPY and array is not None:
             return self._decode_npy(array, body)
@@ -141,6 +169,34 @@ class RequestDecoder:
         if kind == media.URLENCODED:
             message += " (curl sends that by default: add -H 'Content-Type: application/json')"
         return message
+
+    def _decode_beside_query(
+        self, kind: str, content_type: str, body: Buffer, folder: RequestFolder | None, query: str
+    ) -> Arguments:
+        """The arguments in a raw body and in the query string, or in the latter alone."""
+        if not body:
+            values = self._form_reader().read_query(query, "")
+            for parameter in self._signature.parameters:
+                if parameter.required and parameter.name not in values:
+                    raise InvalidInput(f"{self._where}: neither a body nor the query string gives `{parameter.name}`")
+            return self._named(values)
+        if media.is_json(kind) or kind == media.FORM:
+            raise InvalidInput(
+                f"{self._where}: the query string `{query[:100]}` is not read beside {kind}; use the body"
+            )
+        whole = self._signature.npy_parameter if kind == media.NPY else self._signature.raw_parameter
+        if whole is None:
+            raise UnsupportedMediaType(self._refusal(kind))
+        values = self._form_reader().read_query(query, whole.name)
+        arguments = self._decode_media(content_type, body, folder, "")
+        return Arguments(arguments.args, arguments.kwargs | values)
+
+    def _form_reader(self) -> FormReader:
+        if self._form is None:
+            from trilith.service.codecs.forms import FormReader
+
+            self._form = FormReader(self._signature, self._where, self._binary)
+        return self._form
 
     def _named(self, values: dict[str, Any]) -> Arguments:
         if self._signature.root:
@@ -192,65 +248,6 @@ class RequestDecoder:
         except InvalidInput as error:
             raise InvalidInput(f"{self._where}: {parameter.name}: {error.message}") from error
 
-    def _decode_form(self, parts: list[Part], folder: RequestFolder | None) -> Arguments:
-        grouped: dict[str, list[Part]] = {}
-        for part in parts:
-            if part.name not in self._parameters:
-                known = ", ".join(self._parameters) or "none"
-                raise InvalidInput(f"{self._where}: the form has an unknown field `{part.name}`; expected {known}")
-            grouped.setdefault(part.name, []).append(part)
-        for parameter in self._signature.parameters:
-            if parameter.required and parameter.name not in grouped:
-                raise InvalidInput(f"{self._where}: the form lacks the required field `{parameter.name}`")
-        return self._named(
-            {name: self._field(self._parameters[name], found, folder) for name, found in grouped.items()}
-        )
-
-    def _field(self, parameter: ParameterType, parts: list[Part], folder: RequestFolder | None) -> Any:
-        kind = parameter.value.kind
-        if kind in (Kind.IMAGE, Kind.BYTES, Kind.FILE):
-            values = [self._binary(parameter, p.body, p.filename, p.content_type, folder) for p in parts]
-        elif kind is Kind.ARRAY:
-            values = [self._array_field(parameter, part) for part in parts]
-        else:
-            return self._json_field(parameter, parts)
-        if parameter.value.many:
-            return values
-        if len(values) > 1:
-            raise InvalidInput(f"{self._where}: the form gives `{parameter.name}` {len(values)} times; expected once")
-        return values[0]
-
-    def _array_field(self, parameter: ParameterType, part: Part) -> Any:
-        from trilith.service.codecs import arrays
-
-        try:
-            if part.body.startswith(b"\x93NUMPY"):
-                return arrays.check_array(arrays.from_npy(part.body), parameter.value.dtype)
-            return arrays.from_nested(msgspec.json.decode(part.body), parameter.value.dtype)
-        except msgspec.DecodeError as error:
-            raise InvalidInput(f"{self._where}: {parameter.name}: expected JSON or .npy: {error}") from error
-        except InvalidInput as error:
-            raise InvalidInput(f"{self._where}: {parameter.name}: {error.message}") from error
-
-    def _json_field(self, parameter: ParameterType, parts: list[Part]) -> Any:
-        from trilith.service.codecs import types
-
-        adapter = self._adapters.get(parameter.name)
-        where = f"{self._where}: {parameter.name}"
-        if adapter is None:
-            adapter = self._adapters[parameter.name] = types.adapter_of(parameter.value.annotation, where)
-        if len(parts) > 1:
-            return types.read_json(adapter, b"[" + b",".join(_as_json(part, where) for part in parts) + b"]", where)
-        [part] = parts
-        if media.is_json(media.media_type(part.content_type)):
-            return types.read_json(adapter, part.body, where)
-        # A plain field has text alone: `5` may be meant as the text or as the number, and the annotation knows.
-        text = _text(part, where)
-        try:
-            return types.read_json(adapter, msgspec.json.encode(text), where)
-        except InvalidInput:
-            return types.read_json(adapter, part.body, where)
-
     def _restore(self, parameter: ParameterType) -> Restore:
         found = self._restorers.get(parameter.name)
         if found is None:
@@ -296,22 +293,6 @@ def _reads_raw(parameter: ParameterType, kind: str) -> bool:
         # `curl --data-binary @page.png` says that it sends a form.
         return not kind or kind.startswith("image/") or kind in (media.BINARY, media.URLENCODED)
     return True
-
-
-def _text(part: Part, where: str) -> str:
-    try:
-        return part.body.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{where}: a field of a form is UTF-8 text: {error}") from error
-
-
-def _as_json(part: Part, where: str) -> bytes:
-    """One of several fields of the same name: JSON when it reads as such, else its text."""
-    try:
-        msgspec.json.decode(part.body)
-    except msgspec.DecodeError:
-        return msgspec.json.encode(_text(part, where))
-    return part.body
 
 
 def _plain_decoder(signature: MethodSignature) -> Callable[[Buffer], Any] | None:

@@ -17,6 +17,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final, Literal, NotRequired
 
+import msgspec
 import pydantic
 import pydantic_core
 from pydantic_core import PydanticCustomError, core_schema
@@ -38,6 +39,18 @@ if typing.TYPE_CHECKING:
 
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
 _SHOWN_ERRORS: Final = 20
+_SHOWN_CHARACTERS: Final = 60
+_WANTED: Final = {
+    "int_type": "an integer",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "an array in JSON",
+    "dict_type": "an object in JSON",
+    "dataclass_type": "an object in JSON",
+    "model_type": "an object in JSON",
+}
+"""What a type is for those who fill in forms, by pydantic's name of the error."""
+
 _SCALARS: Final = frozenset({"int", "float", "bool", "str", "bytes"})
 _NO_SCHEMAS: Final = frozenset({"metadata", "default", "expected", "serialization"})  # parts of a schema that hold none
 
@@ -239,6 +252,52 @@ def read_json(adapter: Adapter, body: bytes, where: str) -> Any:
         return adapter.validate_json(body, strict=True)
     except pydantic.ValidationError as error:
         raise InvalidInput(f"{where}: {_explain(error)}") from error
+
+
+def read_texts(adapter: Adapter, texts: list[str], where: str) -> Any:
+    """A value from what a form or query string gives under one name: text, which may be JSON.
+
+    Read as the text itself where the type allows it, else as JSON; several are a list.
+
+    Raises:
+        InvalidInput: it is not of that type.
+    """
+    as_text = [msgspec.json.encode(text) for text in texts]
+    as_json = [text.encode() if _is_json(text) else quoted for text, quoted in zip(texts, as_text, strict=True)]
+    tries = [_joined(as_text), _joined(as_json)]
+    if len(texts) == 1:
+        tries = [as_text[0], as_json[0], *tries]
+    errors: list[pydantic.ValidationError] = []
+    for written in tries:
+        try:
+            return adapter.validate_json(written, strict=True)
+        except pydantic.ValidationError as error:
+            errors.append(error)
+    raise InvalidInput(f"{where}: {_explain_text(errors[1], texts)}") from errors[1]
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    return b"[" + b",".join(parts) + b"]"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def _explain_text(error: pydantic.ValidationError, texts: list[str]) -> str:
+    """What is wrong with a field, without a word of JSON where a scalar is expected."""
+    [first, *others] = error.errors(include_url=False, include_input=False)
+    wanted = _WANTED.get(first["type"]) or first.get("ctx", {}).get("expected")
+    if others or first["loc"] or wanted is None:
+        return _explain(error)
+    if len(texts) > 1:
+        return f"expected {wanted}, got {len(texts)} values"
+    got = repr(texts[0]) if len(texts[0]) <= _SHOWN_CHARACTERS else f"{texts[0][:_SHOWN_CHARACTERS]!r}..."
+    return f"expected {wanted}, got {got}"
 
 
 def value_validator(adapter: Adapter) -> pydantic_core.SchemaValidator:

@@ -1,0 +1,142 @@
+"""Forms and query strings: values that come as text, or as files, each under the name of a parameter.
+
+Rule 1: a field has text alone: `5` may be meant as the text or as the number, and the annotation knows.
+Rule 2: a name that no parameter has, or one value too many, is refused, here as in JSON.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from trilith.errors import InvalidInput
+from trilith.service.codecs import media
+from trilith.service.codecs.files import RequestFolder
+from trilith.service.codecs.multipart import Part
+from trilith.service.signature import Kind, MethodSignature, ParameterType
+
+if TYPE_CHECKING:
+    from trilith.service.codecs.types import Adapter
+
+_MAX_QUERY_FIELDS: Final = 100
+
+ReadBinary = Callable[[ParameterType, bytes, str | None, str, RequestFolder | None], Any]
+"""An image, bytes or file of a parameter, its content, the client's file name and content type, and the folder."""
+
+
+class FormReader:
+    """Reads the forms and query strings of one method."""
+
+    def __init__(self, signature: MethodSignature, where: str, read_binary: ReadBinary) -> None:
+        self._signature = signature
+        self._where = where
+        self._read_binary = read_binary
+        self._parameters = {parameter.name: parameter for parameter in signature.parameters}
+        self._adapters: dict[str, Adapter] = {}
+
+    def read_form(self, parts: list[Part], folder: RequestFolder | None) -> dict[str, Any]:
+        """The arguments in a form.
+
+        Raises:
+            InvalidInput: a field is unknown, missing, given too often, or not of the declared type.
+        """
+        grouped: dict[str, list[Part]] = {}
+        for part in parts:
+            if part.name not in self._parameters:
+                raise InvalidInput(f"{self._where}: the form has an unknown field `{part.name}`; {self._expected()}")
+            grouped.setdefault(part.name, []).append(part)
+        for parameter in self._signature.parameters:
+            if parameter.required and parameter.name not in grouped:
+                raise InvalidInput(f"{self._where}: the form lacks the required field `{parameter.name}`")
+        return {name: self._field(self._parameters[name], found, folder) for name, found in grouped.items()}
+
+    def read_query(self, query: str, body_name: str) -> dict[str, Any]:
+        """The arguments in a query string, beside a body that is one parameter's whole value.
+
+        Args:
+            query: as it stood in the URL.
+            body_name: the parameter that the body stands for; "" when there is no body.
+
+        Raises:
+            InvalidInput: a parameter is unknown, given twice, no JSON type, or of another value than declared.
+        """
+        try:
+            pairs = urllib.parse.parse_qsl(
+                query, keep_blank_values=True, max_num_fields=_MAX_QUERY_FIELDS, errors="strict"
+            )
+        except ValueError as error:
+            raise InvalidInput(f"{self._where}: the query string could not be read: {error}") from error
+        values: dict[str, Any] = {}
+        for name, text in pairs:
+            parameter = self._parameters.get(name)
+            if parameter is None:
+                raise InvalidInput(f"{self._where}: the query string has an unknown `{name}`; {self._expected()}")
+            if name in values or name == body_name:
+                other = "the body and the query string give" if name == body_name else "the query string twice gives"
+                raise InvalidInput(f"{self._where}: {other} `{name}`; expected once")
+            if parameter.value.kind is not Kind.JSON:
+                raise InvalidInput(f"{self._where}: `{name}` cannot be given in the query string; send it as the body")
+            values[name] = self._texts(parameter, [text])
+        return values
+
+    def _expected(self) -> str:
+        return f"expected {', '.join(self._parameters) or 'none'}"
+
+    def _field(self, parameter: ParameterType, parts: list[Part], folder: RequestFolder | None) -> Any:
+        kind = parameter.value.kind
+        if kind in (Kind.IMAGE, Kind.BYTES, Kind.FILE):
+            values = [self._read_binary(parameter, p.body, p.filename, p.content_type, folder) for p in parts]
+        elif kind is Kind.ARRAY:
+            values = [self._array(parameter, part) for part in parts]
+        else:
+            return self._json(parameter, parts)
+        if parameter.value.many:
+            return values
+        if len(values) > 1:
+            raise InvalidInput(f"{self._where}: the form gives `{parameter.name}` {len(values)} times; expected once")
+        return values[0]
+
+    def _array(self, parameter: ParameterType, part: Part) -> Any:
+        from trilith.service.codecs import arrays
+
+        where = f"{self._where}: {parameter.name}"
+        try:
+            if part.body.startswith(b"\x93NUMPY"):
+                return arrays.check_array(arrays.from_npy(part.body), parameter.value.dtype)
+            return arrays.from_nested(msgspec.json.decode(part.body), parameter.value.dtype)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidInput(f"{where}: expected an array as nested lists in JSON, or a .npy file") from error
+        except InvalidInput as error:
+            raise InvalidInput(f"{where}: {error.message}") from error
+
+    def _json(self, parameter: ParameterType, parts: list[Part]) -> Any:
+        where = f"{self._where}: {parameter.name}"
+        if len(parts) == 1 and media.is_json(media.media_type(parts[0].content_type)):
+            from trilith.service.codecs import types
+
+            return types.read_json(self._adapter(parameter), parts[0].body, where)
+        return self._texts(parameter, [_text(part, where) for part in parts])
+
+    def _texts(self, parameter: ParameterType, texts: list[str]) -> Any:
+        from trilith.service.codecs import types
+
+        return types.read_texts(self._adapter(parameter), texts, f"{self._where}: {parameter.name}")
+
+    def _adapter(self, parameter: ParameterType) -> Adapter:
+        found = self._adapters.get(parameter.name)
+        if found is None:
+            from trilith.service.codecs import types
+
+            where = f"{self._where}: {parameter.name}"
+            found = self._adapters[parameter.name] = types.adapter_of(parameter.value.annotation, where)
+        return found
+
+
+def _text(part: Part, where: str) -> str:
+    try:
+        return part.body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{where}: a field of a form is UTF-8 text: {error}") from error
