@@ -33,6 +33,7 @@ Rule 4: a message says what was expected, what came, where, and what to do.
 
 from __future__ import annotations
 
+import functools
 from typing import ClassVar
 
 
@@ -201,11 +202,10 @@ def wire_code(error: TrilithError) -> str:
     )
 
 
-def _tree(root: type[TrilithError]) -> dict[str, type[TrilithError]]:
-    found = {root.code: root}
-    for child in root.__subclasses__():
-        found.update(_tree(child))
-    return found
+@functools.cache
+def _by_code() -> dict[str, type[TrilithError]]:
+    """The classes of this file. A user's own subclasses are not of the tree, and may have constructors of their own."""
+    return {kind.code: kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, TrilithError)}
 
 
 def error_from_code(code: str, message: str, *, retry_after_s: float | None = None) -> TrilithError:
@@ -216,5 +216,4 @@ def error_from_code(code: str, message: str, *, retry_after_s: float | None = No
         message: the sentence that the other side sent.
         retry_after_s: seconds, or None.
     """
-    kind = _tree(TrilithError).get(code, TrilithError)
-    return kind(message, retry_after_s=retry_after_s)
+    return _by_code().get(code, TrilithError)(message, retry_after_s=retry_after_s)

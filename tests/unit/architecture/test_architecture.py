@@ -106,7 +106,8 @@ def test_error_codes_are_unique_and_mapped():
     def walk(kind):
         yield kind
         for child in kind.__subclasses__():
-            yield from walk(child)
+            if child.__module__ == errors.__name__:  # tests have subclasses of their own
+                yield from walk(child)
 
     kinds = list(walk(errors.TrilithError))
     codes = [kind.code for kind in kinds]
