@@ -10,6 +10,7 @@ was no room or no time is nobody's fault and passes with its code.
 from __future__ import annotations
 
 import logging
+import math
 from types import TracebackType
 from typing import Final
 
@@ -73,10 +74,12 @@ def explain(error: BaseException, where: str, request_id: str, *, debug: bool, l
 def _known(error: TrilithError) -> TrilithError:
     """The error as one of Trilith's own classes: of another a client could know neither code nor status."""
     kind = next(one for one in type(error).__mro__ if one.__module__ == TrilithError.__module__)
-    if type(error) is kind and isinstance(error.message, str):
+    wanted_s = getattr(error, "retry_after_s", None)  # its constructor may not have called ours
+    retry_after_s = wanted_s if isinstance(wanted_s, int | float) and 0 <= wanted_s < math.inf else None
+    message: object = getattr(error, "message", "")
+    if type(error) is kind and isinstance(message, str) and retry_after_s is wanted_s:
         return error
-    retry_after_s = getattr(error, "retry_after_s", None)  # its constructor may not have called ours
-    known: TrilithError = kind(str(getattr(error, "message", "")) or _text(error), retry_after_s=retry_after_s)
+    known: TrilithError = kind(str(message) or _text(error), retry_after_s=retry_after_s)
     known.__cause__ = error
     return known
 

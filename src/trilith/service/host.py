@@ -292,10 +292,10 @@ class ServiceHost:
             self._end(call)
 
     def _cancelled(self, calls: Sequence[ServiceCall], hosted: HostedMethod, error: asyncio.CancelledError) -> None:
-        """After a task was cancelled: by its callers, who are answered already, or by whoever ends the loop."""
-        from_outside = _from_outside()
+        """After a task was cancelled: by its callers, who are answered already, by who ends the loop, or by itself."""
+        ending = self._stopped and _from_outside()
         for call in calls:
-            if call.done or from_outside:
+            if call.done or ending:
                 hosted.counts.given_up += 1
                 call.finish(Cancelled(f"{hosted.where} was cancelled"))
             else:

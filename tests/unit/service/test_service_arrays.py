@@ -99,6 +99,7 @@ def test_a_header_that_claims_too_much_allocates_nothing():
         ([10**400], "float64", "too large"),
         ([10**400, 0.5], "", "too large"),
         ([2**64], "", "64 bits"),
+        ([float("inf")], "", "too large, or an infinity"),
         ([2**64 - 1, -1], "", "64 bits"),
         ([1, "a", True], "", "numbers, bools or text, all of one kind, as nested lists; got bools, integers, text"),
         ([1, True], "float32", "got bools, integers"),
@@ -282,6 +283,12 @@ def test_values_do_not_change_between_dtypes():
 def test_a_long_text_does_not_make_all_others_as_long(dtype):
     with pytest.raises(InvalidInput, match=r"would take|expected an array of float32, got text"):
         arrays.from_nested(["a" * 100_000, *[""] * 100_000], dtype)
+
+
+def test_another_version_of_npy_is_refused():
+    body = b"\x93NUMPY\x09\x00" + arrays.to_npy(np.zeros(1))[8:]
+    with pytest.raises(InvalidInput, match=r"version 1.0, 2.0 or 3.0, got 9.0"):
+        arrays.from_npy(body)
 
 
 def test_words_may_have_different_lengths():

@@ -61,6 +61,14 @@ class Faulty:
         return names
 
     @trilith.api
+    async def cancels_itself(self) -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+        return 1
+
+    @trilith.api
     async def well(self) -> int:
         return 1
 
@@ -89,6 +97,21 @@ def test_a_batch_is_tried_in_halves_after_any_exception(serve, caplog, name):
         assert isinstance(failed, ServiceError)
 
     serve(Faulty, scenario)
+
+
+def test_a_method_that_cancels_itself_has_failed(serve, caplog):
+    async def scenario(hosted):
+        with pytest.raises(ServiceError):
+            await hosted.call("cancels_itself")
+        await hosted.idle()
+
+    serve(Faulty, scenario)
+
+
+@pytest.mark.parametrize("retry_after_s", [float("nan"), float("inf"), -1.0, "soon"])
+def test_an_absurd_time_to_wait_is_none(retry_after_s):
+    found = explain(QueueFull("full", retry_after_s=retry_after_s), "X.y", "r1", debug=False)
+    assert (type(found), found.message, found.retry_after_s) == (QueueFull, "full", None)
 
 
 class Mine(QueueFull):

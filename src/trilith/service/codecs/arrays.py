@@ -22,6 +22,7 @@ from trilith.service.codecs.nested import MAX_DIMENSIONS, from_nested
 
 __all__ = ["check_array", "from_nested", "from_npy", "from_raw", "to_json", "to_nested", "to_npy", "to_raw"]
 
+_VERSIONS: Final = ((1, 0), (2, 0), (3, 0))
 _NO_HEADER: Final = (  # what numpy's reader raises for one header or another
     ValueError,
     EOFError,
@@ -96,6 +97,8 @@ def from_npy(body: bytes | memoryview) -> Array:
     stream = io.BytesIO(body)
     try:
         version = np.lib.format.read_magic(stream)
+        if version not in _VERSIONS:
+            raise InvalidInput(f"expected a .npy file of version 1.0, 2.0 or 3.0, got {version[0]}.{version[1]}")
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran_order, dtype = read_header(stream)
     except _NO_HEADER as error:

@@ -51,8 +51,7 @@ def checker(annotation: Any) -> Check:
         return lambda value: any(check(value) for check in checks)
     arguments = typing.get_args(annotation)
     if annotation is list or typing.get_origin(annotation) is list:
-        items = _items_check(arguments[0]) if arguments else None
-        return lambda value: isinstance(value, list | tuple) and (items is None or items(value))
+        return _list_check(arguments[0]) if arguments else lambda value: isinstance(value, list | tuple)
     values = _items_check(arguments[1]) if arguments else None
     names = _items_check(str)
 
@@ -60,6 +59,15 @@ def checker(annotation: Any) -> Check:
         return isinstance(value, dict) and (values is None or (names(value) and values(value.values())))
 
     return check_dict
+
+
+def _list_check(annotation: Any) -> Check:
+    check, exact = checker(annotation), _exact(annotation)
+    if exact is None:
+        return lambda value: isinstance(value, list | tuple) and all(map(check, value))
+    return lambda value: (
+        isinstance(value, (list, tuple)) and (exact.issuperset(map(type, value)) or all(map(check, value)))
+    )
 
 
 def _items_check(annotation: Any) -> Callable[[Iterable[Any]], bool]:

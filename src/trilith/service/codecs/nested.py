@@ -74,10 +74,7 @@ def _array(flat: list[Any], kinds: set[type], wanted: np.dtype[Any] | None) -> A
     if numbers <= _NUMBERS:
         if kinds == {int}:
             return _integers(flat, floating)
-        try:
-            return np.array(flat, np.float64)
-        except OverflowError as error:
-            raise InvalidInput("expected an array of numbers; one is too large") from error
+        return _floats(flat)
     if kinds == {bool}:
         return np.array(flat, np.bool_)
     if kinds == {str}:
@@ -97,10 +94,17 @@ def _integers(flat: list[Any], floating: bool) -> Array:
             continue
     if not floating:
         raise InvalidInput("expected an array of integers that fit into 64 bits; there are larger ones")
+    return _floats(flat)
+
+
+def _floats(flat: list[Any]) -> Array:
     try:
-        return np.array(flat, np.float64)
+        found = np.array(flat, np.float64)
     except OverflowError as error:
         raise InvalidInput("expected an array of numbers; one is too large") from error
+    if bool(np.isinf(found).any()):  # 1e999 was read as that
+        raise InvalidInput("expected an array of numbers; one is too large, or an infinity, which JSON does not have")
+    return found
 
 
 def _text(flat: list[str]) -> Array:
