@@ -151,6 +151,7 @@ def test_timeline_by_floor(calls):
 
 
 def test_health_metrics_docs(calls):
+    assert calls.post("/echo", {"x": [1.0]})[0] == 200
     assert calls.get("/livez")[0] == 200
     assert calls.get("/nothing")[0] == 404
     assert json.loads(calls.get("/readyz")[1]) == {"ready": True, "problems": []}
