@@ -392,6 +392,19 @@ def test_reload_switches_services_and_methods_in_one_step(serve, tmp_path):
     server.wait_until(lambda: server.post("/answer", {"n": 7}) == (200, 14))
 
 
+def test_a_first_change_that_cannot_start_leaves_the_first_revision_serving(serve, tmp_path):
+    source = tmp_path / "app.py"
+    source.write_text(REVISION_2)
+    server = serve(f"{source}:App", "--reload", "--replicas", "2")
+    server.wait_line("watching")
+    before = server.replica_pids("App")
+    source.write_text(REVISION_3)
+    server.wait_line("the revision before it keeps serving")
+    assert server.post("/answer", {"n": 7}) == (200, 21)
+    server.wait_until(lambda: server.status()["ready"])
+    assert server.replica_pids("App") == before
+
+
 def test_nested_calls_that_are_given_up_leave_nothing_behind(serve):
     server = serve(CALLS)
     body = json.dumps({"x": [1.0] * 40}).encode()

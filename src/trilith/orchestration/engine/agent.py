@@ -52,7 +52,7 @@ class Agent:
         self._gateway_since = 0.0
         self._gateway_loaded = -1  # the revision whose models the gateway has loaded
         self._published = 0  # the revision that calls go to
-        self._serving: tuple[control.Described | None, list[DesiredService]] = (None, [])
+        self._serving: tuple[control.Described | None, list[DesiredService], dict[str, float | None]] = (None, [], {})
         self._announced = -1
         self._stopping = False
         self._exit_code = 0
@@ -196,7 +196,7 @@ class Agent:
     def _switched(self) -> None:
         """From now on calls go to the revision, and a later one that fails comes back to it."""
         self._published = self._revision
-        self._serving = (self._described, self._desired)
+        self._serving = (self._described, self._desired, self._cpu)
 
     def _check_given_up(self, replica: Replica) -> None:
         service = replica.service
@@ -205,7 +205,7 @@ class Agent:
         self._tell(f"{service} failed {self._backoff.failures(service)} times in a row; giving up")
         if self._published != self._revision:
             self._tell("the change cannot be started; the revision before it keeps serving")
-            self._described, self._desired = self._serving
+            self._described, self._desired, self._cpu = self._serving
             self._revision = self._announced = self._published
             self._backoff.forget(service)
             self._deploy()
@@ -225,8 +225,6 @@ class Agent:
         application = msgspec.json.decode(described.description, type=DeployedApplication)
         self._described = described
         self._revision = replica.revision
-        if self._published == 0:
-            self._switched()
         root = application.services[0].name
         self._cpu = {service.name: service.cpu for service in application.services}
         if self._cpu[root] is None:
@@ -243,6 +241,8 @@ class Agent:
             )
             for service in application.services
         ]
+        if self._published == 0:
+            self._switched()  # the first revision: its calls wait for its replicas
         for service in application.services:
             self._backoff.forget(service.name)
         self._deploy()
