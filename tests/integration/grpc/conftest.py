@@ -1,3 +1,4 @@
+import asyncio
 import threading
 
 import grpc
@@ -23,9 +24,13 @@ class ServerThread:
         return self
 
     def run(self, coroutine, timeout_s=20):
-        import asyncio
-
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout_s)
+
+    async def _finish(self):
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
 
     def call_soon(self, function, *arguments):
         async def do():
@@ -44,6 +49,7 @@ class ServerThread:
 
     def stop(self):
         cut = self.run(self.server.drain(2.0))
+        self.run(self._finish())  # a task that was cancelled last has yet to take its step
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         self._loop.close()
