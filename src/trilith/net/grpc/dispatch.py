@@ -29,6 +29,8 @@ def dispatch(state: ServerState, call: GrpcCall) -> None:
         task = call.task = state.loop.create_task(_run(call, answer))
         state.tasks.add(task)  # the loop itself holds tasks weakly
         task.add_done_callback(state.tasks.discard)
+        # A task that is cancelled before its first step never awaits the application's coroutine: close it then.
+        task.add_done_callback(lambda _: answer.close())
 
 
 def cancel(call: GrpcCall) -> None:
