@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import socket
 import ssl
 import sys
@@ -36,7 +35,7 @@ from trilith.orchestration.engine.hello import Hello
 from trilith.orchestration.engine.launch import GatewayArguments
 from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.node_models import NodeModels
-from trilith.orchestration.engine.process import die_with_parent
+from trilith.orchestration.engine.process import die_with_parent, open_to_agent
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
 from trilith.orchestration.engine.sinks import PeerSink, respond_error
@@ -304,11 +303,7 @@ def _tls(arguments: GatewayArguments, protocol: str) -> ssl.SSLContext | None:
 
 
 async def _main(control_fd: int, arguments: GatewayArguments) -> None:
-    # The agent decides when to stop; a terminal's Ctrl-C reaches the whole process group.
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(signal_number, lambda: None)
-    channel = await control.open_channel(socket.socket(fileno=control_fd))
+    channel = await open_to_agent(control_fd)
     try:
         await Gateway(arguments, channel).run()
     except TrilithError as error:

@@ -30,6 +30,17 @@ def die_with_parent(expected_parent: int) -> None:
         raise SystemExit(1)
 
 
+async def open_to_agent(control_fd: int) -> ControlChannel:
+    """The child's end of the control channel; from here on only the agent, through it, says when to stop.
+
+    A signal to every process of the server (a service manager's, say) would otherwise end a child before its turn.
+    """
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, lambda: None)
+    return await open_channel(socket.socket(fileno=control_fd))
+
+
 class ChildProcess:
     """A started child and its control channel."""
 

@@ -16,8 +16,6 @@ import inspect
 import io
 import logging
 import os
-import signal
-import socket
 import sys
 from pathlib import Path
 
@@ -29,7 +27,7 @@ from trilith.net.transport import LostCall, Peer, connect
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.hello import Hello
 from trilith.orchestration.engine.launch import WorkerArguments
-from trilith.orchestration.engine.process import die_with_parent
+from trilith.orchestration.engine.process import die_with_parent, open_to_agent
 from trilith.orchestration.engine.remote import GatewayLink, RemoteResolver
 from trilith.orchestration.engine.served_calls import ServedCalls
 from trilith.orchestration.engine.tracebacks import users_traceback
@@ -149,11 +147,7 @@ class Worker:
 
 
 async def _main(control_fd: int, arguments: WorkerArguments) -> None:
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        # The agent decides when to stop; a terminal's Ctrl-C reaches the whole process group.
-        loop.add_signal_handler(signal_number, lambda: None)
-    channel = await control.open_channel(socket.socket(fileno=control_fd))
+    channel = await open_to_agent(control_fd)
     try:
         await Worker(arguments, channel).run()
     except TrilithError as error:
