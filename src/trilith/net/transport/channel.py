@@ -3,7 +3,8 @@
 Rule 1: the loop only says when the socket is ready; reading and writing are done here. That costs what uvloop's own
         transports cost, receives bodies straight into their final memory, and lets descriptors travel in the stream
         (a stream protocol never sees them).
-Rule 2: writes of one loop turn leave together. Order is kept always.
+Rule 2: what is written within one loop turn leaves in few writes: at the end of the turn, and whenever a handful waits,
+        so that the other side works on the first while this one makes the next. Order is kept always.
 Rule 3: a descriptor leaves with the first bytes that are sent after it was added, so it never arrives after its frame.
 Rule 4: a failed write does not end the connection: what the other side sent before it died is still read, to the end.
 """
@@ -26,6 +27,9 @@ from trilith.wire.frames import Buffer, Frame
 MAX_UNSENT_DESCRIPTORS: Final = 32
 
 _JOIN_BYTES: Final = 128 * 1024  # up to here one copy is cheaper than a vector of small pieces
+# Two processes that hand each other everything at the end of a turn work by turns: one waits while the other works.
+# On two cores with 32 calls in flight that cost a third of the calls a second; the additional writes take 0.5 us each.
+_WRITE_AT_PIECES: Final = 8
 _MAX_PIECES: Final = 512  # well under the system's IOV_MAX of 1024
 _MAX_RECEIVED_DESCRIPTORS: Final = 2 * MAX_UNSENT_DESCRIPTORS
 _DESCRIPTOR_BYTES: Final = array.array("i").itemsize
@@ -42,7 +46,8 @@ class Channel:
         on_frames: gets the frames of one read, with the instant of that read.
         on_end: called once when no more will be read, with the reason and whether the other side broke the protocol;
             not called by `close`.
-        on_written: called when unsent bytes became fewer, with the number of bytes by which they did.
+        on_written: called when unsent bytes became fewer, with the number of bytes by which they did; never within
+            `send`, whose caller may be halfway through a frame.
 
     Attributes:
         unsent_bytes: handed over and not yet taken by the system.
@@ -78,6 +83,7 @@ class Channel:
         self._blocked = False
         self._write_failed = False
         self._closed = False
+        self._unreported_bytes = 0
         self.unsent_bytes = 0
         self.sent_bytes = 0
         self.received_bytes = 0
@@ -90,14 +96,18 @@ class Channel:
         self._loop.add_reader(self._readiness.fileno(), self._on_readable)
 
     def send(self, piece: Buffer) -> None:
-        """Writes at the end of this loop turn. The piece must not change until it is sent."""
+        """Writes at the end of this loop turn at the latest. The piece must not change until it is sent."""
         if self._closed or self._write_failed:
             return
-        self._pieces.append(piece)
+        pieces = self._pieces
+        pieces.append(piece)
         self.unsent_bytes += len(piece)
-        if not self._flush_is_due and not self._blocked:
-            self._flush_is_due = True
-            self._loop.call_soon(self.flush)
+        if not self._flush_is_due:
+            if not self._blocked:
+                self._flush_is_due = True
+                self._loop.call_soon(self.flush)
+        elif len(pieces) >= _WRITE_AT_PIECES:
+            self._write_waiting()
 
     def send_descriptor(self, piece: Buffer, descriptor: int) -> bool:
         """Writes a frame with a descriptor beside it; closes the descriptor when it is sent.
@@ -124,6 +134,10 @@ class Channel:
     def flush(self) -> None:
         """Writes what is waiting, as much as the system takes now."""
         self._flush_is_due = False
+        self._write_waiting()
+        self._report_written()
+
+    def _write_waiting(self) -> None:
         if self._blocked or not self._pieces:
             return
         self._write()
@@ -182,6 +196,12 @@ class Channel:
         if not self._pieces and self._blocked:
             self._blocked = False
             self._loop.remove_writer(self._fileno)
+        self._report_written()
+
+    def _report_written(self) -> None:
+        written, self._unreported_bytes = self._unreported_bytes, 0
+        if written:
+            self._on_written(written)
 
     def _write(self) -> None:
         try:
@@ -197,7 +217,7 @@ class Channel:
         self.last_sent_at = time.monotonic()
         self.sent_bytes += sent
         self.unsent_bytes -= sent
-        self._on_written(sent)
+        self._unreported_bytes += sent
 
     def _send_some(self) -> int:
         """Sends once; removes from `_pieces` what was taken."""
