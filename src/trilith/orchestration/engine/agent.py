@@ -1,7 +1,7 @@
 """The foreground process of `trilith serve`: holds the listening sockets, starts and supervises everything else.
 
 Rule 1: no user code and no request ever runs here, so that nothing a user does can stop the supervision.
-Rule 2: what to do is decided by `reconcile`; this file observes, carries out, and tells a person.
+Rule 2: what to do is decided by `reconcile` and `Revisions`; this file observes, carries out, and tells a person.
 Rule 3: the order of stopping: the gateway stops accepting and finishes what is in flight (it needs the replicas for
     that); then the replicas are told to stop; what is left after its time is killed. A second signal kills at once.
 """
@@ -12,19 +12,19 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from trilith.orchestration.engine import control
+from trilith.orchestration.engine import control, narration
+from trilith.orchestration.engine.described import Application, revision_of
 from trilith.orchestration.engine.launcher import Launcher
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.reload import source_changes, source_folder
 from trilith.orchestration.engine.replicas import Replica, ReplicaBook
-from trilith.orchestration.reconcile import DesiredService, Drain, Kill, Limits, Start, StartBackoff, reconcile
-from trilith.orchestration.spec import DeployedApplication, ServeOptions
+from trilith.orchestration.reconcile import Drain, Kill, Limits, Start, StartBackoff, reconcile
+from trilith.orchestration.revisions import Revisions
+from trilith.orchestration.spec import ServeOptions
 from trilith.orchestration.state import ReplicaEvent, ReplicaState
 
 _REMIND_S = 10.0
@@ -42,18 +42,10 @@ class Agent:
         self._book = ReplicaBook()
         self._backoff = StartBackoff()
         self._limits = Limits()
-        self._desired: list[DesiredService] = []
-        self._cpu: dict[str, float | None] = {}
+        self._revisions: Revisions[Application] = Revisions()
         self._told: set[tuple[int, str]] = set()  # failures whose traceback a person has seen
-        self._described: control.Described | None = None
-        self._revision = 0  # that is deployed
-        self._newest_revision = 0
         self._gateway: ChildProcess | None = None
         self._gateway_since = 0.0
-        self._gateway_loaded = -1  # the revision whose models the gateway has loaded
-        self._published = 0  # the revision that calls go to
-        self._serving: tuple[control.Described | None, list[DesiredService], dict[str, float | None]] = (None, [], {})
-        self._announced = -1
         self._stopping = False
         self._exit_code = 0
         self._changed = asyncio.Event()
@@ -90,7 +82,7 @@ class Agent:
     # Beginning
 
     async def _start_gateway(self) -> None:
-        self._gateway_loaded = -1
+        self._revisions.gateway_started()
         gateway = await self._launcher.start_gateway()
         self._gateway = gateway
         self._gateway_since = time.monotonic()
@@ -102,9 +94,9 @@ class Agent:
 
     async def _start_worker(self, service: str, revision: int) -> None:
         replica_id = self._book.new_id()
-        process = await self._launcher.start_worker(
-            service, replica_id=replica_id, revision=revision, cpu=self._cpu.get(service)
-        )
+        wanted = self._revisions.wanted
+        cpu = wanted.content.cpu.get(service) if wanted is not None else None
+        process = await self._launcher.start_worker(service, replica_id=replica_id, revision=revision, cpu=cpu)
         replica = Replica(
             replica_id=replica_id, service=service, revision=revision, process=process, since=time.monotonic()
         )
@@ -113,15 +105,14 @@ class Agent:
 
     async def _start_revision(self) -> None:
         """Starts the seed of a new revision. It becomes the current one when it has described itself."""
-        self._newest_revision += 1
-        await self._start_worker("", self._newest_revision)
+        await self._start_worker("", self._revisions.begin())
 
     # Following the children
 
     async def _follow_gateway(self, gateway: ChildProcess) -> None:
-        async for message in _until_exit(gateway):
+        async for message in gateway.messages():
             if isinstance(message, control.GatewayReady):
-                self._gateway_loaded = message.revision
+                self._revisions.gateway_loaded(message.revision)
                 for failure in message.failures:
                     self._tell(f"model not available: {failure}")
                 if self._launcher.serves_repository and message.models == 0:
@@ -146,20 +137,20 @@ class Agent:
         if self._stopping:
             return
         now = time.monotonic()
-        served_for_s = None if self._gateway_loaded < 0 else now - self._gateway_since
+        served_for_s = now - self._gateway_since if self._revisions.gateway_served else None
         self._backoff.exited(_GATEWAY, ready_for_s=served_for_s, now=now)
         if self._backoff.given_up(_GATEWAY):
             self._tell("the gateway ended again and again; giving up")
             self._give_up()
             return
-        self._tell(f"the gateway ended ({_cause(code)}); starting another, replicas keep running")
+        self._tell(f"the gateway ended ({narration.cause(code)}); starting another, replicas keep running")
         await asyncio.sleep(max(0.0, self._backoff.not_before(_GATEWAY) - now))
         if not self._stopping:
             await self._start_gateway()
             self._changed.set()
 
     async def _follow_worker(self, replica: Replica) -> None:
-        async for message in _until_exit(replica.process):
+        async for message in replica.process.messages():
             if isinstance(message, control.Described):
                 self._adopt_description(replica, message)
             elif isinstance(message, control.Failed):
@@ -167,7 +158,7 @@ class Agent:
                 who = replica.service or self._options.target
                 reason = message.reason if message.reason.startswith(f"{who}: ") else f"{who}: {message.reason}"
                 told = (replica.revision, reason)
-                self._tell(_with_detail(reason, "" if told in self._told else message.detail))
+                self._tell(narration.with_detail(reason, "" if told in self._told else message.detail))
                 self._told.add(told)
             self._changed.set()
         code = await replica.process.wait()
@@ -190,23 +181,16 @@ class Agent:
             return
         self._backoff.exited(replica.service, ready_for_s=ready_for_s, now=now)
         self._book.count_restart(replica.service)
-        self._tell(f"a replica of {replica.service} (pid {replica.process.pid}) ended: {_cause(code)}")
+        self._tell(f"a replica of {replica.service} (pid {replica.process.pid}) ended: {narration.cause(code)}")
         self._check_given_up(replica)
-
-    def _switched(self) -> None:
-        """From now on calls go to the revision, and a later one that fails comes back to it."""
-        self._published = self._revision
-        self._serving = (self._described, self._desired, self._cpu)
 
     def _check_given_up(self, replica: Replica) -> None:
         service = replica.service
         if not self._backoff.given_up(service):
             return
         self._tell(f"{service} failed {self._backoff.failures(service)} times in a row; giving up")
-        if self._published != self._revision:
+        if self._revisions.cannot_start():
             self._tell("the change cannot be started; the revision before it keeps serving")
-            self._described, self._desired, self._cpu = self._serving
-            self._revision = self._announced = self._published
             self._backoff.forget(service)
             self._deploy()
         elif not self._book.running(service, replica.revision):
@@ -216,45 +200,36 @@ class Agent:
         """The first worker of a revision died before it could say what the application is."""
         if not replica.failure:
             self._tell(f"{self._options.target}: the worker ended before it had loaded the target")
-        if self._described is None:
+        if self._revisions.wanted is None:
             self._give_up()
         else:
             self._tell("the change cannot be loaded; the revision before it keeps serving")
 
     def _adopt_description(self, replica: Replica, described: control.Described) -> None:
-        application = msgspec.json.decode(described.description, type=DeployedApplication)
-        self._described = described
-        self._revision = replica.revision
-        root = application.services[0].name
-        self._cpu = {service.name: service.cpu for service in application.services}
-        if self._cpu[root] is None:
+        revision = revision_of(described, replica.revision, self._options.replicas)
+        wanted = self._revisions.described(revision)
+        root = revision.desired[0].service
+        if wanted and revision.content.cpu[root] is None:
             replica.service = root
-        else:
-            # Its libraries are loaded already, without the bound on their threads: it has said what it had to say.
+        elif replica.state is ReplicaState.STARTING:
+            # It is out of date, or its libraries were loaded without the bound on their threads.
             self._order_stop(replica, ReplicaEvent.DRAIN)
-        override = self._options.replicas
-        self._desired = [
-            DesiredService(
-                service=service.name,
-                replicas=override if override is not None and service.name == root else service.replicas,
-                revision=self._revision,
-            )
-            for service in application.services
-        ]
-        if self._published == 0:
-            self._switched()  # the first revision: its calls wait for its replicas
-        for service in application.services:
-            self._backoff.forget(service.name)
+        if not wanted:
+            return
+        for entry in revision.desired:
+            self._backoff.forget(entry.service)
         self._deploy()
 
     def _deploy(self) -> None:
-        if self._gateway is not None and self._described is not None:
+        wanted = self._revisions.wanted
+        if self._gateway is not None and wanted is not None:
+            described = wanted.content.described
             self._gateway.channel.send(
                 control.Deploy(
-                    description=self._described.description,
-                    revision=self._revision,
-                    model_roots=self._described.model_roots,
-                    publish=self._published in (0, self._revision),
+                    description=described.description,
+                    revision=wanted.number,
+                    model_roots=described.model_roots,
+                    publish=self._revisions.switched,
                 )
             )
 
@@ -262,16 +237,16 @@ class Agent:
 
     async def _converge(self) -> None:
         plan = reconcile(
-            self._desired,
+            self._revisions.desired,
             self._book.observed(),
-            switched=self._published == self._revision,
+            switched=self._revisions.switched,
             backoff=self._backoff,
             limits=self._limits,
             now=time.monotonic(),
         )
-        if plan.complete and self._gateway_loaded >= self._revision > self._published and self._gateway is not None:
-            self._gateway.channel.send(control.Publish(revision=self._revision))
-            self._switched()
+        switched = self._revisions.switch(complete=plan.complete) if self._gateway is not None else None
+        if self._gateway is not None and switched is not None:
+            self._gateway.channel.send(control.Publish(revision=switched.number))
             self._changed.set()  # what the old revision had is drained in the next round
         for action in plan.actions:
             if isinstance(action, Start):
@@ -320,43 +295,38 @@ class Agent:
 
     def _remind(self) -> None:
         """Says every few seconds what a start still waits for: silence looks like a hang."""
-        if self._stopping or self._announced == self._revision != 0:
+        revisions = self._revisions
+        if self._stopping or revisions.announced:
             return
-        if not self._desired and not self._launcher.serves_repository:
+        if revisions.wanted is None and not self._launcher.serves_repository:
             waits = f"{self._options.target} is being imported"
-        elif self._gateway_loaded < self._revision:
+        elif not revisions.loaded:
             waits = "models are being loaded"
         else:
-            waits = ", ".join(
-                f"{entry.service}: {self._book.running(entry.service, entry.revision)} of {entry.replicas} replicas run"
-                for entry in self._desired
-            )
+            waits = narration.replicas_that_run(revisions.desired, self._book.running)
         self._tell(f"still starting: {waits}")
         asyncio.get_running_loop().call_later(_REMIND_S, self._remind)
 
     def _announce(self) -> None:
         """Says once a revision that everything is up."""
-        if self._announced == self._revision or self._gateway_loaded < self._revision:
+        if not self._revisions.announce(self._book.running):
             return
-        if not self._launcher.serves_repository and (
-            not self._desired
-            or any(self._book.running(entry.service, entry.revision) < entry.replicas for entry in self._desired)
-        ):
-            return
-        self._announced = self._revision
-        services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in self._desired)
-        first_look = "/v2" if self._launcher.serves_repository else "/docs"
-        scheme = "https" if self._options.tls_certificate else "http"
         self._tell(
-            f"ready: {scheme}://{self._launcher.http_address} (try {first_look})  gRPC {self._launcher.grpc_address}"
-            f"  metrics http://{self._launcher.metrics_address}/metrics" + (f"  [{services}]" if services else "")
+            narration.ready(
+                http=self._launcher.http_address,
+                grpc=self._launcher.grpc_address,
+                metrics=self._launcher.metrics_address,
+                tls=bool(self._options.tls_certificate),
+                repository=self._launcher.serves_repository,
+                desired=self._revisions.desired,
+            )
         )
 
     async def _watch(self) -> None:
         folder = source_folder(self._options.target)
         self._tell(f"watching {folder} for changes")
         async for names in source_changes(folder):
-            self._tell(f"changed: {', '.join(names)}; starting revision {self._newest_revision + 1}")
+            self._tell(f"changed: {', '.join(names)}; starting revision {self._revisions.newest + 1}")
             for replica in self._book.all():  # a seed of an earlier change that is still loading is out of date
                 if not replica.service:
                     self._book.event(replica, ReplicaEvent.KILL, time.monotonic())
@@ -369,7 +339,7 @@ class Agent:
         if self._stopping:
             self._tell("ending at once")
             self._kill_all()
-        elif self._announced >= 0:
+        elif self._revisions.ever_announced:
             self._tell(
                 f"stopping; requests in flight get up to {self._options.drain_s:g} s (Ctrl-C again ends them at once)"
             )
@@ -389,13 +359,13 @@ class Agent:
         gateway = self._gateway
         if gateway is not None and gateway.alive:
             gateway.channel.send(control.Stop(deadline_s=self._options.drain_s))
-            await _ended_within(gateway, self._options.drain_s + self._limits.stop_s)
+            await gateway.end_within(self._options.drain_s + self._limits.stop_s)
         replicas = self._book.all()
         for replica in replicas:
             replica.process.channel.send(control.Stop(deadline_s=self._limits.stop_s))
             if replica.state is ReplicaState.STARTING:
                 replica.process.kill()  # it holds no request, and may be in the middle of a long import
-        await asyncio.gather(*(_ended_within(r.process, self._limits.stop_s + 1.0) for r in replicas))
+        await asyncio.gather(*(r.process.end_within(self._limits.stop_s + 1.0) for r in replicas))
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -417,31 +387,6 @@ class Agent:
             error = task.exception()
             self._tell(f"the agent failed: {error!r}")
             self._give_up()
-
-
-async def _until_exit(process: ChildProcess) -> AsyncIterator[control.AnyMessage]:
-    """The messages of a child until it exits. The channel alone does not tell: a child of its own may keep it open."""
-    exited = asyncio.ensure_future(process.wait())
-    exited.add_done_callback(lambda _: process.channel.close())
-    async for message in process.channel.messages():
-        yield message
-    await exited
-
-
-async def _ended_within(process: ChildProcess, limit_s: float) -> None:
-    try:
-        await asyncio.wait_for(process.wait(), limit_s)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-
-
-def _cause(code: int) -> str:
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-
-def _with_detail(line: str, detail: str) -> str:
-    return f"{line}\n{detail.rstrip()}" if detail else line
 
 
 def serve(options: ServeOptions) -> int:

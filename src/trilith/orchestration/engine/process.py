@@ -12,9 +12,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
-from trilith.orchestration.engine.control import ControlChannel, open_channel
+from trilith.orchestration.engine.control import AnyMessage, ControlChannel, open_channel
 
 _PR_SET_PDEATHSIG = 1
 
@@ -84,3 +84,19 @@ class ChildProcess:
         with contextlib.suppress(ProcessLookupError):
             if self.alive:
                 self._process.kill()
+
+    async def messages(self) -> AsyncIterator[AnyMessage]:
+        """What it says until it exits. The channel alone does not tell: a child of its own may keep it open."""
+        exited = asyncio.ensure_future(self.wait())
+        exited.add_done_callback(lambda _: self.channel.close())
+        async for message in self.channel.messages():
+            yield message
+        await exited
+
+    async def end_within(self, limit_s: float) -> None:
+        """Waits for the exit, and kills what has not exited after `limit_s` seconds."""
+        try:
+            await asyncio.wait_for(self.wait(), limit_s)
+        except TimeoutError:
+            self.kill()
+            await self.wait()

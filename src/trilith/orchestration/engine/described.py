@@ -1,0 +1,45 @@
+"""From what the first worker of a revision says of its application to the revision that is wanted. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from trilith.orchestration.engine.control import Described
+from trilith.orchestration.reconcile import DesiredService
+from trilith.orchestration.revisions import Revision
+from trilith.orchestration.spec import DeployedApplication
+
+
+class Application(NamedTuple):
+    """What the agent keeps of an application.
+
+    Attributes:
+        described: as the gateway gets it.
+        cpu: the bound on the cores of each service's replicas, None for none.
+    """
+
+    described: Described
+    cpu: dict[str, float | None]
+
+
+def revision_of(described: Described, number: int, root_replicas: int | None) -> Revision[Application]:
+    """The revision that `described` declares.
+
+    Args:
+        described: the application; its first service is the root.
+        number: of the revision.
+        root_replicas: replicas of the root service instead of what it declares, or None.
+    """
+    services = msgspec.json.decode(described.description, type=DeployedApplication).services
+    desired = tuple(
+        DesiredService(
+            service=service.name,
+            replicas=root_replicas if root_replicas is not None and service is services[0] else service.replicas,
+            revision=number,
+        )
+        for service in services
+    )
+    content = Application(described, {service.name: service.cpu for service in services})
+    return Revision(number=number, desired=desired, content=content)

@@ -1,0 +1,41 @@
+"""The lines that the agent shows to a person, as text. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+
+from trilith.orchestration.reconcile import DesiredService
+
+
+def cause(code: int) -> str:
+    """Why a process ended, by its exit code; a negative one is a signal."""
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def with_detail(line: str, detail: str) -> str:
+    """The line, and a traceback below it if there is one."""
+    return f"{line}\n{detail.rstrip()}" if detail else line
+
+
+def replicas_that_run(desired: Sequence[DesiredService], running: Callable[[str, int], int]) -> str:
+    """How many of each service's replicas run."""
+    return ", ".join(
+        f"{entry.service}: {running(entry.service, entry.revision)} of {entry.replicas} replicas run"
+        for entry in desired
+    )
+
+
+def ready(*, http: str, grpc: str, metrics: str, tls: bool, repository: bool, desired: Sequence[DesiredService]) -> str:
+    """That everything is up, and where.
+
+    Args:
+        http, grpc, metrics: addresses as HOST:PORT.
+        tls: the HTTP port speaks TLS.
+        repository: models are served and no service.
+        desired: the services that run.
+    """
+    services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in desired)
+    first_look = "/v2" if repository else "/docs"
+    line = f"ready: {'https' if tls else 'http'}://{http} (try {first_look})  gRPC {grpc}  metrics http://{metrics}/metrics"
+    return line + (f"  [{services}]" if services else "")
