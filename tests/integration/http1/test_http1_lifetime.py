@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from http1_live import Client, echo, get, post, run, serving, until
 
 from trilith.errors import InvalidConfig, PortInUse, SetupError
-from trilith.net.http1 import HttpRequest, HttpServer, bind_sockets, tls_context
+from trilith.net.http1 import HttpRequest, HttpServer, tls_context
+from trilith.net.listen import listen_tcp
 
 
 def test_a_taken_port() -> None:
@@ -24,29 +25,6 @@ def test_a_taken_port() -> None:
                 await HttpServer(echo).start(port=live.port)
 
     run(main)
-
-
-def test_reuse_port_must_be_asked_for_by_both() -> None:
-    first = bind_sockets("127.0.0.1", 0, reuse_port=True)
-    port = first[0].getsockname()[1]
-    with pytest.raises(PortInUse):
-        bind_sockets("127.0.0.1", port)
-    second = bind_sockets("127.0.0.1", port, reuse_port=True)
-    for listening in (*first, *second):
-        listening.close()
-
-
-@pytest.mark.parametrize(("host", "error"), [("no-such-host.invalid", InvalidConfig), ("192.0.2.1", InvalidConfig)])
-def test_a_host_of_elsewhere(host: str, error: type[SetupError]) -> None:
-    with pytest.raises(error, match="cannot listen on"):
-        bind_sockets(host, 0)
-
-
-def test_all_addresses_of_a_name_get_one_port() -> None:
-    bound = bind_sockets("localhost", 0)
-    assert len({listening.getsockname()[1] for listening in bound}) == 1
-    for listening in bound:
-        listening.close()
 
 
 def test_before_the_start() -> None:
@@ -68,7 +46,7 @@ def test_started_twice() -> None:
 
 def test_sockets_of_the_caller(tmp_path: Path) -> None:
     async def main() -> None:
-        listening = bind_sockets("127.0.0.1", 0)
+        listening = listen_tcp("127.0.0.1", 0)
         local = socket.socket(socket.AF_UNIX)
         local.bind(str(tmp_path / "s"))
         local.listen()

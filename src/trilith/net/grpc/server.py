@@ -15,7 +15,7 @@ from trilith.net.grpc.connection import DRAIN_HEARD_S, GrpcConnection
 from trilith.net.grpc.limits import GrpcLimits
 from trilith.net.grpc.state import GrpcApp, ServerState
 from trilith.net.grpc.statistics import GrpcStatistics
-from trilith.net.http1 import bind_sockets
+from trilith.net.listen import listen_tcp
 
 _BACKLOG: Final = 1024
 _TICK_S: Final = 1.0
@@ -62,7 +62,7 @@ class GrpcServer:
         """
         if self._state is not None:
             raise Bug("this gRPC server was started before: make a new one")
-        listening = sockets if sockets is not None else bind_sockets(host, port, reuse_port=reuse_port)
+        listening = sockets if sockets is not None else listen_tcp(host, port, reuse_port=reuse_port)
         loop = asyncio.get_running_loop()
         state = self._state = ServerState(self._app, self._limits, loop)
         handshake_s = self._limits.handshake_timeout_s if self._ssl is not None else None

@@ -4,7 +4,6 @@ Limits before reading, backpressure both ways, an abort in mid-stream, a disconn
 An application is a callable that takes an `HttpRequest`; see `HttpApp`.
 """
 
-from trilith.net.http1.listen import bind_sockets
 from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.server import HttpServer
 from trilith.net.http1.state import HttpApp
@@ -12,4 +11,4 @@ from trilith.net.http1.statistics import HttpStatistics
 from trilith.net.http1.tls import tls_context
 from trilith.wire.http1 import HttpLimits
 
-__all__ = ["HttpApp", "HttpLimits", "HttpRequest", "HttpServer", "HttpStatistics", "bind_sockets", "tls_context"]
+__all__ = ["HttpApp", "HttpLimits", "HttpRequest", "HttpServer", "HttpStatistics", "tls_context"]

@@ -11,9 +11,9 @@ from typing import Final
 
 from trilith.errors import SetupError
 from trilith.net.http1.connection import HttpConnection
-from trilith.net.http1.listen import bind_sockets
 from trilith.net.http1.state import HttpApp, ServerState
 from trilith.net.http1.statistics import HttpCounters, HttpStatistics
+from trilith.net.listen import listen_tcp
 from trilith.wire.http1 import HttpLimits
 
 _SETTLE_S: Final = 1.0  # for connections that were cut and tasks that were cancelled to be gone
@@ -54,7 +54,7 @@ class HttpServer:
         """
         if self._state is not None:
             raise SetupError(f"{self!r} was started before: make a new one")
-        listening = list(sockets) if sockets is not None else bind_sockets(host, port)
+        listening = list(sockets) if sockets is not None else listen_tcp(host, port)
         loop = asyncio.get_running_loop()
         state = self._state = ServerState(self._app, self._limits, loop)
         self._addresses = [sock.getsockname()[:2] for sock in listening if sock.family != socket.AF_UNIX]

@@ -7,20 +7,18 @@ Rule 2: the socket file is for this user only.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from trilith.errors import InvalidConfig, PortInUse, SetupError
+from trilith.errors import InvalidConfig, SetupError
+from trilith.net.listen import checked_path, listen_unix
 from trilith.net.transport.config import PeerConfig
 from trilith.net.transport.owner import LOG
 from trilith.net.transport.peer import Peer, checked_grant
 
 _ACCEPT_AGAIN_S: Final = 1.0
-_BACKLOG: Final = 1024
-_LONGEST_PATH_BYTES: Final = 107
 
 Prepare = Callable[[Peer], None]
 
@@ -73,7 +71,7 @@ async def connect(
         SetupError: nobody listens there, or who does is no Trilith process of this version.
         InvalidConfig: the grant or the path is not possible.
     """
-    address = _checked_path(path)
+    address = checked_path(path)
     checked_grant(grant)
     loop = asyncio.get_running_loop()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -136,7 +134,7 @@ class Listener:
         if isinstance(listen_on, socket.socket):
             sock = listen_on
         else:
-            sock = _bound(listen_on)
+            sock = listen_unix(listen_on)
             self._path = Path(listen_on)
         sock.setblocking(False)
         self._socket = sock
@@ -174,37 +172,3 @@ class Listener:
         except OSError:
             # No descriptors or memory. The socket stays readable: asking again at once would only burn the processor.
             self._pause()
-
-
-def _bound(path: str | Path) -> socket.socket:
-    address = _checked_path(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        _remove_stale(address)
-        sock.bind(address)
-        Path(address).chmod(0o600)  # before it listens: nobody else gets in between
-        sock.listen(_BACKLOG)
-    except OSError as error:
-        sock.close()
-        raise PortInUse(f"cannot listen at {address}: {error}; choose another path or stop who uses it") from error
-    return sock
-
-
-def _remove_stale(address: str) -> None:
-    """Removes the socket file of a process that is gone; leaves everything else alone."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, contextlib.suppress(FileNotFoundError):
-        probe.setblocking(False)
-        try:
-            probe.connect(address)
-        except ConnectionRefusedError:
-            if Path(address).is_socket():
-                Path(address).unlink()
-
-
-def _checked_path(path: str | Path) -> str:
-    address = str(path)
-    if not 0 < len(address.encode()) <= _LONGEST_PATH_BYTES:
-        raise InvalidConfig(
-            f"socket path: expected 1 to {_LONGEST_PATH_BYTES} bytes, got {address!r}; use a shorter folder"
-        )
-    return address

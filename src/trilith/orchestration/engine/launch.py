@@ -9,9 +9,9 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     """How a gateway is to run. File descriptors are inherited.
 
     Attributes:
-        http_fd: listening HTTP socket.
-        grpc_fd: listening gRPC socket.
-        metrics_fd: listening socket for metrics and status.
+        http_fds: listening HTTP sockets, one an address.
+        grpc_fds: listening gRPC sockets.
+        metrics_fds: listening sockets for metrics and status.
         peers_fd: listening UNIX socket to which replicas connect.
         repositories: model repositories that are served as they stand.
         max_body_bytes: largest request body.
@@ -20,9 +20,9 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         tls_key: PEM file, or None.
     """
 
-    http_fd: int
-    grpc_fd: int
-    metrics_fd: int
+    http_fds: list[int]
+    grpc_fds: list[int]
+    metrics_fds: list[int]
     peers_fd: int
     repositories: list[str]
     max_body_bytes: int

@@ -11,16 +11,17 @@ import os
 import shutil
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
+from trilith.net.listen import listen_tcp, listen_unix, shown
 from trilith.orchestration.engine.launch import GatewayArguments, WorkerArguments
 from trilith.orchestration.engine.places import SOCKET_NAME, ServerRecord, make_peers_folder, write_record
 from trilith.orchestration.engine.process import ChildProcess
-from trilith.orchestration.engine.sockets import address_of, listen_tcp, listen_unix
 from trilith.orchestration.spec import ServeOptions
 
 _GATEWAY_MODULE = "trilith.orchestration.engine.gateway"
@@ -43,10 +44,10 @@ class Launcher:
             SetupError: an address cannot be used.
         """
         with contextlib.ExitStack() as undo:
-            host, options = self._options.host, self._options
-            self._http = undo.enter_context(listen_tcp(host, options.http_port, option="--http-port"))
-            self._grpc = undo.enter_context(listen_tcp(host, options.grpc_port, option="--grpc-port"))
-            self._metrics = undo.enter_context(listen_tcp(host, options.metrics_port, option="--metrics-port"))
+            options = self._options
+            self._http = self._listen(undo, options.http_port, "--http-port")
+            self._grpc = self._listen(undo, options.grpc_port, "--grpc-port")
+            self._metrics = self._listen(undo, options.metrics_port, "--metrics-port")
             folder = make_peers_folder()
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             self._peers_path = folder / SOCKET_NAME
@@ -69,6 +70,12 @@ class Launcher:
     ) -> None:
         self._undo.close()
 
+    def _listen(self, undo: contextlib.ExitStack, port: int, option: str) -> list[socket.socket]:
+        listening = listen_tcp(self._options.host, port, choice=f"another port with {option}")
+        for each in listening:
+            undo.enter_context(each)
+        return listening
+
     @property
     def serves_repository(self) -> bool:
         """Whether the target is a folder of models; otherwise it is a service."""
@@ -77,33 +84,31 @@ class Launcher:
     @property
     def http_address(self) -> str:
         """`host:port` of HTTP, as it was really bound."""
-        return _shown(self._http)
+        return shown(self._http)
 
     @property
     def grpc_address(self) -> str:
         """`host:port` of gRPC."""
-        return _shown(self._grpc)
+        return shown(self._grpc)
 
     @property
     def metrics_address(self) -> str:
         """`host:port` of metrics and status."""
-        return _shown(self._metrics)
+        return shown(self._metrics)
 
     def stop_listening(self) -> None:
         """Lets go of the ports, so that a connection made while the server stops is refused, not held and then cut."""
-        for listener in (self._http, self._grpc):
+        for listener in (*self._http, *self._grpc):
             listener.close()
 
     async def start_gateway(self) -> ChildProcess:
         """Starts a gateway on the sockets."""
         options = self._options
-        sockets = (self._http, self._grpc, self._metrics, self._peers)
-        http_fd, grpc_fd, metrics_fd, peers_fd = (listener.fileno() for listener in sockets)
         arguments = GatewayArguments(
-            http_fd=http_fd,
-            grpc_fd=grpc_fd,
-            metrics_fd=metrics_fd,
-            peers_fd=peers_fd,
+            http_fds=_numbers(self._http),
+            grpc_fds=_numbers(self._grpc),
+            metrics_fds=_numbers(self._metrics),
+            peers_fd=self._peers.fileno(),
             repositories=[options.target] if self.serves_repository else [],
             max_body_bytes=options.max_body_bytes,
             unresponsive_s=options.unresponsive_s,
@@ -113,7 +118,7 @@ class Launcher:
         return await ChildProcess.start(
             _GATEWAY_MODULE,
             [msgspec.json.encode(arguments).decode()],
-            pass_fds=(http_fd, grpc_fd, metrics_fd, peers_fd),
+            pass_fds=_numbers([*self._http, *self._grpc, *self._metrics, self._peers]),
             environment=dict(os.environ),
         )
 
@@ -143,6 +148,5 @@ def _thread_bounds(cpu: float | None) -> dict[str, str]:
     return {} if cpu is None else dict.fromkeys(_THREAD_VARIABLES, str(math.ceil(cpu)))
 
 
-def _shown(listener: socket.socket) -> str:
-    host, port = address_of(listener)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def _numbers(listening: Sequence[socket.socket]) -> list[int]:
+    return [each.fileno() for each in listening]
