@@ -46,14 +46,10 @@ class ResultMeta(msgspec.Struct, array_like=True, frozen=True):
 
     Attributes:
         content_type: encoding of the buffers.
-        status: HTTP status of a successful answer.
-        headers: further HTTP response headers.
         timeline: `Timeline.to_builtins()` when the call asked for it, else None.
     """
 
     content_type: str
-    status: int = 200
-    headers: list[tuple[str, str]] | None = None
     timeline: Any = None
 
 

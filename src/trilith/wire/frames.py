@@ -9,8 +9,8 @@ Rule 2: a buffer is inline (after the metadata) or shared: its table entry names
 Rule 3: table, metadata and each inline buffer start at a multiple of 8 in the body, so that tensors land aligned.
 Rule 4: no I/O and no meaning here. What a kind does is decided by `trilith.net.transport`.
 
-`count`, `first` and `second` mean by kind: CALL deadline in `first` (infinity: none); RESULT and ERROR the sender's
-calls in flight, started and finished instants; CREDIT the grant; HELLO the protocol version; SEGMENT the slots.
+`count`, `first` and `second` mean by kind: CALL deadline in `first` (infinity: none); RESULT and ERROR the
+started and finished instants; CREDIT the grant; HELLO the protocol version; SEGMENT the slots.
 An ERROR's metadata is `code NUL message`, in UTF-8. Kinds above `LAST_KIND` are free for later versions.
 """
 

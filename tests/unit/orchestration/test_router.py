@@ -55,7 +55,7 @@ class FakePeer:
                 meta = encode_batch(
                     [BatchItemResult(ok=index != 1, code="service_failed") for index in range(len(items))]
                 )
-            on_reply(Reply(ok, meta if ok else b"", [], "" if ok else "service_failed", "no", 1.0, 2.0, 0))
+            on_reply(Reply(ok, meta if ok else b"", [], "" if ok else "service_failed", "no", 1.0, 2.0))
         if not had_room and self.on_credits is not None:
             self.on_credits()
 

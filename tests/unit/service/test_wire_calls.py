@@ -16,15 +16,7 @@ def test_a_call_survives(meta):
     assert unpack_call(memoryview(pack_meta(meta))) == meta
 
 
-@given(
-    st.builds(
-        ResultMeta,
-        TEXT,
-        st.integers(100, 599),
-        st.none() | st.lists(st.tuples(TEXT, TEXT)),
-        st.none() | st.just(["service", 2, [], []]),
-    )
-)
+@given(st.builds(ResultMeta, TEXT, st.none() | st.just(["service", 2, [], []])))
 def test_an_answer_survives(meta):
     assert unpack_result(pack_meta(meta)) == meta
 

@@ -215,10 +215,11 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
             body = b""
         connection.send_answer(self, status, head, body, keep=keep)
 
-    def respond_error(self, error: TrilithError) -> None:
-        """Sends an error as JSON, with the status that its class has in HTTP."""
+    def respond_error(self, error: TrilithError, *, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        """Sends an error as JSON, with the status that its class has in HTTP, and `headers` beside it."""
         seconds = retry_after(error)
-        headers = () if seconds is None else ((b"retry-after", seconds),)
+        if seconds is not None:
+            headers = (*headers, (b"retry-after", seconds))
         refused = self.refusal
         status = refused.status if refused is not None and error is self._failure else http_status(error)
         self.respond(status, error_body(error, self.request_id), headers=headers)

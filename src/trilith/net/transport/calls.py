@@ -26,7 +26,6 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
         buffers: writable views, this side's alone. One in shared memory occupies its slot as long as a view lives.
         started_at: the instant (seconds) at which the other side began the call; 0.0 when it never did.
         finished_at: the instant at which it answered.
-        peer_in_flight: how many more of our calls the other side held when it answered.
         retry_after_s: seconds after which trying again is sensible, where the failure says.
     """
 
@@ -37,7 +36,6 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     error_message: str
     started_at: float
     finished_at: float
-    peer_in_flight: int
     retry_after_s: float | None = None
 
     def error(self) -> TrilithError:

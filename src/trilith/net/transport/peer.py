@@ -262,8 +262,7 @@ class Peer:
 
     def answer(self, call: IncomingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
         """Sends the result of a call (see `IncomingCall.result`)."""
-        incoming = self._incoming
-        if incoming.get(call.id) is not call and not self._owes(call):
+        if self._incoming.get(call.id) is not call and not self._owes(call):
             return
         try:
             self._sender.send(
@@ -271,7 +270,6 @@ class Peer:
                 call.id,
                 meta,
                 buffers,
-                count=len(incoming) - 1,
                 first=call.started_at,
                 second=time.monotonic(),
             )
@@ -285,8 +283,7 @@ class Peer:
         if not self._owes(call):
             return
         meta = frames.encode_error(code, message, retry_after_s)
-        in_flight = len(self._incoming) - 1
-        self._sender.send(ERROR, call.id, meta, count=in_flight, first=call.started_at, second=time.monotonic())
+        self._sender.send(ERROR, call.id, meta, first=call.started_at, second=time.monotonic())
         self._answered(call)
 
     def _owes(self, call: IncomingCall) -> bool:
@@ -355,10 +352,10 @@ class Peer:
         if on_reply is None:
             return
         if frame.kind == RESULT:
-            reply = Reply(True, frame.meta, buffers, "", "", frame.first, frame.second, frame.count)
+            reply = Reply(True, frame.meta, buffers, "", "", frame.first, frame.second)
         else:
             code, message, again = frames.decode_error(frame.meta)
-            reply = Reply(False, b"", buffers, code, message, frame.first, frame.second, frame.count, again)
+            reply = Reply(False, b"", buffers, code, message, frame.first, frame.second, again)
         try:
             on_reply(reply)
         except Exception:  # noqa: BLE001 - as `tell` does, without its call
@@ -471,7 +468,7 @@ class Peer:
             return
         message = f"the connection to the process that held the call has ended: {self.lost_reason}"
         for _, on_reply in lost:
-            tell(on_reply, Reply(False, b"", [], ReplicaLost.code, message, 0.0, 0.0, 0))
+            tell(on_reply, Reply(False, b"", [], ReplicaLost.code, message, 0.0, 0.0))
 
     # --- For operators and tests
 

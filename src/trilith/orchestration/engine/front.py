@@ -21,7 +21,7 @@ from trilith.orchestration.engine.call_headers import CallHeaders, read_headers
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.deployments import MethodRoute
 from trilith.orchestration.engine.router import Router
-from trilith.orchestration.engine.sinks import AwaitedHttpSink, HttpSink, respond_error
+from trilith.orchestration.engine.sinks import AwaitedHttpSink, HttpSink
 from trilith.orchestration.engine.timelines import PATH as TIMELINES
 from trilith.orchestration.engine.timelines import TimelineShelf
 from trilith.wire.calls import pack_call
@@ -119,7 +119,7 @@ class HttpFront:
             self._router.cancel(call)  # does nothing when it is settled
 
     def _refuse(self, request: HttpRequest, error: TrilithError, *, allow: bytes = b"") -> None:
-        respond_error(request, error, headers=[(b"allow", allow)] if allow else [])
+        request.respond_error(error, headers=((b"allow", allow),) if allow else ())
 
 
 def _pending(

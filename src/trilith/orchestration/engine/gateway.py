@@ -38,7 +38,7 @@ from trilith.orchestration.engine.node_models import NodeModels
 from trilith.orchestration.engine.process import die_with_parent, open_to_agent
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
-from trilith.orchestration.engine.sinks import PeerSink, respond_error
+from trilith.orchestration.engine.sinks import PeerSink
 from trilith.orchestration.engine.status import status_document
 from trilith.runtime import Runtime, RuntimeConfig
 from trilith.runtime.protocol import OipGrpc, OipHttp, model_source
@@ -267,13 +267,13 @@ class Gateway:
 
     def _openapi(self, request: HttpRequest) -> None:
         if self._application is None:
-            respond_error(request, NotFound("there is no service here yet; models are at /v2"))
+            request.respond_error(NotFound("there is no service here yet; models are at /v2"))
         else:
             request.respond(200, msgspec.json.encode(openapi_document(self._application.description)))
 
     def _docs(self, request: HttpRequest) -> None:
         if self._application is None:
-            respond_error(request, NotFound("there is no service here yet; models are at /v2"))
+            request.respond_error(NotFound("there is no service here yet; models are at /v2"))
         else:
             request.respond(
                 200, docs_html(self._application.description.name), content_type=b"text/html; charset=utf-8"
@@ -289,7 +289,7 @@ class Gateway:
         elif request.path in ("/livez", "/readyz"):
             self._front(request)
         else:
-            respond_error(request, NotFound(f"there is nothing at {request.path}; there are /metrics and /status"))
+            request.respond_error(NotFound(f"there is nothing at {request.path}; there are /metrics and /status"))
 
 
 def _failures(runtime: Runtime) -> list[str]:

@@ -13,9 +13,6 @@ from trilith.net.transport import Buffer, IncomingCall
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.timelines import TimelineShelf
 from trilith.wire.calls import ResultMeta, pack_meta, unpack_result
-from trilith.wire.http_status import error_body, http_status, retry_after
-
-_Head = tuple[int, bytes, tuple[tuple[bytes, bytes], ...]]  # status, content type, further headers
 
 
 class HttpSink:
@@ -32,34 +29,21 @@ class HttpSink:
         body: Buffer = buffers[0] if len(buffers) == 1 else b"".join(buffers)
         if call.trace:
             result = unpack_result(meta)
-            status, content_type, headers = _head(result)
             nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            headers = (*headers, self._timelines.header(call.timeline(nested)))
+            header = self._timelines.header(call.timeline(nested))
+            self._request.respond(200, body, content_type=result.content_type.encode("latin-1"), headers=(header,))
         else:
-            status, content_type, headers = _plain_head(meta)
-        self._request.respond(status, body, content_type=content_type, headers=headers)
+            self._request.respond(200, body, content_type=_content_type(meta))
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:
         """Writes the error."""
-        respond_error(self._request, error)
-
-
-def _head(result: ResultMeta) -> _Head:
-    headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in result.headers or ())
-    return result.status, result.content_type.encode("latin-1"), headers
+        self._request.respond_error(error)
 
 
 @lru_cache(maxsize=128)
-def _plain_head(meta: bytes) -> _Head:
-    """The head that an answer without a timeline asks for. A method's answers nearly all ask for the same."""
-    return _head(unpack_result(meta))
-
-
-def respond_error(request: HttpRequest, error: TrilithError, *, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
-    """Answers a request with an error of the tree, as JSON."""
-    again = retry_after(error)
-    more = [(b"retry-after", again)] if again is not None else []
-    request.respond(http_status(error), error_body(error, request.request_id), headers=[*headers, *more])
+def _content_type(meta: bytes) -> bytes:
+    """The content type of an answer without a timeline. A method's answers nearly all have the same."""
+    return unpack_result(meta).content_type.encode("latin-1")
 
 
 class AwaitedHttpSink(HttpSink):
@@ -96,11 +80,7 @@ class PeerSink:
             result = unpack_result(meta)
             nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
             timeline = call.timeline(nested).to_builtins()
-            meta = pack_meta(
-                type(result)(
-                    content_type=result.content_type, status=result.status, headers=result.headers, timeline=timeline
-                )
-            )
+            meta = pack_meta(ResultMeta(result.content_type, timeline=timeline))
         self._incoming.result(meta, buffers)
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:
