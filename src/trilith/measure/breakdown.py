@@ -18,7 +18,7 @@ import msgspec
 from trilith.core.timeline import Timeline
 from trilith.measure.attribution import AttributedSpan, SpanKey, attribute
 from trilith.measure.histogram import DurationHistogram, DurationSummary
-from trilith.measure.load import TimelineSample
+from trilith.measure.load.recorder import TimelineSample
 
 OUTSIDE: Final = 0
 """The 'floor' of what the client saw and the server did not stamp."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trilith.measure.breakdown import Breakdown, break_down
 from trilith.measure.histogram import DurationSummary
-from trilith.measure.load import GeneratorLoad, LoadOutcome
+from trilith.measure.load.outcome import GeneratorLoad, LoadOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

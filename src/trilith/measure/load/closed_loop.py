@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from trilith.measure.load.connection import REFUSED, RESET, TIMEOUT, HttpConnection
-from trilith.measure.load.generator_load import GeneratorLoad, GeneratorMeter
+from trilith.measure.load.generator_meter import GeneratorMeter
 from trilith.measure.load.kept_timelines import fetch
+from trilith.measure.load.outcome import LoadOutcome
 from trilith.measure.load.recorder import Recorder
 from trilith.measure.load.target import PreparedRequest, Target
 
@@ -50,25 +51,6 @@ class LoadPlan:
     warmup_s: float = 0.0
     timeout_s: float = 30.0
     sample_timelines: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadOutcome:
-    """What one level gave.
-
-    Attributes:
-        recorder: the counts.
-        elapsed_s: seconds actually measured.
-        generator: what the generator itself used.
-        server_cpu_s: CPU seconds of the server while measured, or None when not asked for.
-        interrupted: whether the level was stopped before its time.
-    """
-
-    recorder: Recorder
-    elapsed_s: float
-    generator: GeneratorLoad
-    server_cpu_s: float | None
-    interrupted: bool
 
 
 class ClosedLoop:

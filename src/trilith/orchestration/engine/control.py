@@ -1,18 +1,11 @@
-"""What the agent and its child processes tell each other: one JSON object a line over a socket pair.
+"""What the agent and its child processes tell each other. Pure: `control_channel` carries it.
 
-Rule 1: this channel carries orders and events, never requests. A few lines a second at most.
-Rule 2: a message is a tagged frozen struct; an unknown one is a Bug, since both ends are of one version.
+Rule: a message is a tagged frozen struct; an unknown one is a Bug, since both ends are of one version.
 """
 
 from __future__ import annotations
 
-import asyncio
-import socket
-from collections.abc import AsyncIterator
-
 import msgspec
-
-from trilith.errors import Bug
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="kind", kw_only=True):
@@ -130,57 +123,3 @@ AnyMessage = (
     | Failed
     | Stop
 )
-
-_LIMIT_BYTES = 64 << 20  # an application's description with all its schemas is one line
-
-
-class ControlChannel:
-    """One end of the control socket pair. Created inside a running loop by `open_channel`."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._encoder = msgspec.json.Encoder()
-        self._decoder: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
-
-    def send(self, message: AnyMessage) -> None:
-        """Queues a message. When the other end is gone it is dropped: its exit is seen elsewhere."""
-        if not self._writer.is_closing():
-            self._writer.write(self._encoder.encode(message) + b"\n")
-
-    async def messages(self) -> AsyncIterator[AnyMessage]:
-        """The other end's messages until it closes.
-
-        Raises:
-            Bug: a line is no message of this protocol.
-        """
-        while True:
-            try:
-                line = await self._reader.readline()
-            except ConnectionError:
-                return
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield self._decoder.decode(line)
-            except msgspec.MsgspecError as error:
-                raise Bug(f"a control message cannot be read: {error}; please report this") from error
-
-    async def flush(self) -> None:
-        """Waits until what was sent is with the kernel; for a process that is about to exit."""
-        self._writer.transport.set_write_buffer_limits(high=0)
-        try:
-            await self._writer.drain()
-        except ConnectionError:
-            return  # nobody is left to read it
-
-    def close(self) -> None:
-        """Closes this end; queued messages are still sent."""
-        self._writer.close()
-
-
-async def open_channel(end: socket.socket) -> ControlChannel:
-    """Wraps one end of a socket pair."""
-    end.setblocking(False)
-    reader, writer = await asyncio.open_connection(sock=end, limit=_LIMIT_BYTES)
-    return ControlChannel(reader, writer)

@@ -28,6 +28,7 @@ from trilith.net.transport import IncomingCall, Listener, LostCall, Peer
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.application import Application, read_application
 from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.deployments import ReplicaLink
 from trilith.orchestration.engine.downloads import ShownDownloads
 from trilith.orchestration.engine.front import HttpFront
@@ -55,7 +56,7 @@ _PEER_GRANT = 4096  # calls that one replica may have at the gateway; their own 
 class Gateway:
     """One gateway. `run` serves until the agent says stop."""
 
-    def __init__(self, arguments: GatewayArguments, channel: control.ControlChannel) -> None:
+    def __init__(self, arguments: GatewayArguments, channel: ControlChannel) -> None:
         self._arguments = arguments
         self._channel = channel
         self._metrics = Metrics()

@@ -14,7 +14,8 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 
-from trilith.orchestration.engine.control import AnyMessage, ControlChannel, open_channel
+from trilith.orchestration.engine.control import AnyMessage
+from trilith.orchestration.engine.control_channel import ControlChannel, open_channel
 
 _PR_SET_PDEATHSIG = 1
 

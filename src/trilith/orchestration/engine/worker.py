@@ -25,6 +25,7 @@ import uvloop
 from trilith.errors import SetupError, TrilithError
 from trilith.net.transport import LostCall, Peer, connect
 from trilith.orchestration.engine import control
+from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.hello import Hello
 from trilith.orchestration.engine.launch import WorkerArguments
 from trilith.orchestration.engine.process import die_with_parent, open_to_agent
@@ -47,7 +48,7 @@ _RECONNECT_S = 0.05
 class Worker:
     """One replica."""
 
-    def __init__(self, arguments: WorkerArguments, channel: control.ControlChannel) -> None:
+    def __init__(self, arguments: WorkerArguments, channel: ControlChannel) -> None:
         self._arguments = arguments
         self._channel = channel
         self._link = GatewayLink()

@@ -1,11 +1,14 @@
-"""Whether the generator itself was the bottleneck: a measurement that its own instrument limited is worthless."""
+"""What one level of load gave, and whether the generator itself was the bottleneck. Pure.
+
+Rule: a measurement that its own instrument limited is worthless, and says so.
+"""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
+
+from trilith.measure.load.recorder import Recorder
 
 SATURATED_CPU_SHARE: Final = 0.90
 """From this share of one core on, the generator and not the server sets the pace."""
@@ -37,28 +40,20 @@ class GeneratorLoad:
         return self.wait_share >= CONTENDED_WAIT_SHARE
 
 
-class GeneratorMeter:
-    """Reads the calling thread's CPU and waiting time from its creation until `stop`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOutcome:
+    """What one level gave.
 
-    __slots__ = ("_cpu_s", "_started_at", "_waited_s")
+    Attributes:
+        recorder: the counts.
+        elapsed_s: seconds actually measured.
+        generator: what the generator itself used.
+        server_cpu_s: CPU seconds of the server while measured, or None when not asked for.
+        interrupted: whether the level was stopped before its time.
+    """
 
-    def __init__(self) -> None:
-        self._started_at = time.perf_counter()
-        self._cpu_s = time.thread_time()
-        self._waited_s = _waited_s()
-
-    def stop(self) -> GeneratorLoad:
-        """The shares since creation."""
-        elapsed_s = max(time.perf_counter() - self._started_at, 1e-9)
-        return GeneratorLoad(
-            cpu_share=(time.thread_time() - self._cpu_s) / elapsed_s,
-            wait_share=(_waited_s() - self._waited_s) / elapsed_s,
-        )
-
-
-def _waited_s() -> float:
-    """Seconds that this thread was runnable and waited for a core (Linux's schedstat); 0.0 where there is none."""
-    try:
-        return int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1]) / 1e9
-    except (OSError, IndexError):
-        return 0.0
+    recorder: Recorder
+    elapsed_s: float
+    generator: GeneratorLoad
+    server_cpu_s: float | None
+    interrupted: bool
