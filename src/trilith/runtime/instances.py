@@ -13,7 +13,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from trilith.runtime.backends.port import Backend
 from trilith.runtime.execution import Executed, Execution
@@ -23,15 +23,33 @@ IDLE_CHECK_S: Final = 0.5  # a test or script with a model in process waits so l
 _TIMER_RESOLUTION_S: Final = 0.001  # of uvloop's timers; a shorter one fires at once, and would spin
 
 
+class Taken(NamedTuple):
+    """A batch that left the queue.
+
+    Attributes:
+        tickets: one or more.
+        batched_at: the instant at which the batch was formed, in seconds.
+    """
+
+    tickets: Sequence[Ticket]
+    batched_at: float
+
+
+class Rest(NamedTuple):
+    """There is no batch now, and the instance is noted as idle.
+
+    Attributes:
+        timeout_s: after so many seconds it asks again; None: when it is woken.
+    """
+
+    timeout_s: float | None
+
+
 class Work(Protocol):
     """Where instances take batches from."""
 
-    def take(self, instance: Instance) -> tuple[Sequence[Ticket], float]:
-        """A batch and the instant at which it was formed.
-
-        Without a batch the instance is noted as idle, and the number is how many seconds it may sleep at most before
-        it asks again (0.0: until it is woken).
-        """
+    def take(self, instance: Instance) -> Taken | Rest:
+        """A batch; without one the instance is noted as idle."""
         ...
 
     def rest(self, instance: Instance) -> bool:
@@ -102,15 +120,15 @@ class InstanceThread:
         take, run = self._work.take, self._execution.run
         self._backend.enter_thread()
         while True:
-            tickets, number = take(self)
-            if tickets:
-                self._post(run(self._backend, tickets, number))
-                del tickets  # the requests must not live as long as this thread idles
+            found = take(self)
+            if isinstance(found, Taken):
+                self._post(run(self._backend, found.tickets, found.batched_at))
+                del found  # the requests must not live as long as this thread idles
                 continue
             if self._stopping or not threading.main_thread().is_alive():
                 return
             try:
-                self._inbox.get(timeout=number or IDLE_CHECK_S)
+                self._inbox.get(timeout=IDLE_CHECK_S if found.timeout_s is None else found.timeout_s)
             except queue.Empty:
                 continue
 
@@ -158,11 +176,11 @@ class InlineInstance:
             self._timer = None
         if self._stopping:
             return
-        tickets, number = self._work.take(self)
-        if tickets:
-            self._finish(self._execution.run(self._backend, tickets, number))
+        found = self._work.take(self)
+        if isinstance(found, Taken):
+            self._finish(self._execution.run(self._backend, found.tickets, found.batched_at))
             # One batch a turn: the loop has sockets to read, and the next batch grows meanwhile.
             if not self._work.rest(self):
                 self._loop.call_soon(self._run)
-        elif number > 0.0:
-            self._timer = self._loop.call_later(max(number, _TIMER_RESOLUTION_S), self._run)
+        elif found.timeout_s is not None:
+            self._timer = self._loop.call_later(max(found.timeout_s, _TIMER_RESOLUTION_S), self._run)

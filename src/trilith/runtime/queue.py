@@ -8,10 +8,10 @@ Rule 2: an instance is either idle and listed here, or it will ask again by itse
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from trilith.core.clock import Clock
-from trilith.runtime.instances import Instance
+from trilith.runtime.instances import Instance, Rest, Taken
 from trilith.runtime.schedule import BatchingConfig, DynamicBatcher, QueueStatistics
 from trilith.runtime.ticket import Ticket
 
@@ -47,7 +47,7 @@ class ModelQueue:
         if instance is not None:
             instance.wake()
 
-    def take(self, instance: Instance) -> tuple[Sequence[Ticket], float]:
+    def take(self, instance: Instance) -> Taken | Rest:
         """See `Work.take`."""
         another: Instance | None = None
         with self._lock:
@@ -55,18 +55,19 @@ class ModelQueue:
                 self._unlist(instance)
             now = self._clock.now()
             batch: list[Ticket] = self._batcher.next_batch(now)
+            found: Taken | Rest
             if batch:
                 if self._idle and len(self._batcher):
                     another = self._next_idle(now)
-                number = now
+                found = Taken(batch, now)
             else:
-                number = self._list(instance, now)
+                found = self._list(instance, now)
             expired = self._batcher.has_expired
         if another is not None:
             another.wake()
         if expired:
             self._on_expired()
-        return batch, number
+        return found
 
     def rest(self, instance: Instance) -> bool:
         """See `Work.rest`."""
@@ -114,14 +115,14 @@ class ModelQueue:
         self._unlist(instance)
         return instance
 
-    def _list(self, instance: Instance, now: float) -> float:
+    def _list(self, instance: Instance, now: float) -> Rest:
         self._idle.append(instance)
         window_end = self._batcher.next_window_end() if self._windowed else None
         if window_end is None:
-            return 0.0
+            return Rest(None)
         instance.watching = True
         self._watchers += 1
-        return max(window_end - now, 1e-6)
+        return Rest(max(window_end - now, 1e-6))
 
     def _unlist(self, instance: Instance) -> None:
         self._idle.remove(instance)
