@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from trilith import errors
 from trilith.service.describe import AppDescription, MethodDescription, ParameterDescription, ValueDescription
+from trilith.wire.http_status import status_of
 
 _FORM: Final = "multipart/form-data"
 _JSON: Final = "application/json"
@@ -28,14 +30,14 @@ _ERROR: Final[dict[str, Any]] = {
         }
     },
 }
-_FAILURES: Final = {
-    "400": "The request is not what the method declares.",
-    "413": "The body is over the server's limit.",
-    "415": "The content type is not one that the method reads.",
-    "429": "Too many requests are waiting; `Retry-After` says when to come back.",
-    "500": "The method failed.",
-    "503": "Nothing that could run the request is ready.",
-    "504": "The time limit passed.",
+_FAILURES: Final[dict[type[errors.TrilithError], str]] = {
+    errors.InvalidInput: "The request is not what the method declares.",
+    errors.PayloadTooLarge: "The body is over the server's limit.",
+    errors.UnsupportedMediaType: "The content type is not one that the method reads.",
+    errors.QueueFull: "Too many requests are waiting; `Retry-After` says when to come back.",
+    errors.ServiceError: "The method failed.",
+    errors.NoReadyReplica: "Nothing that could run the request is ready.",
+    errors.DeadlineExceeded: "The time limit passed.",
 }
 
 
@@ -66,11 +68,11 @@ def openapi_document(description: AppDescription, *, version: str = "1") -> dict
 def _operation(description: AppDescription, method: MethodDescription, *, alias: bool) -> dict[str, Any]:
     summary, _, rest = method.documentation.partition("\n")
     responses = {
-        status: {
+        str(status_of(kind)): {
             "description": text,
             "content": {_JSON: {"schema": {"$ref": "#/components/schemas/TrilithError"}}},
         }
-        for status, text in _FAILURES.items()
+        for kind, text in _FAILURES.items()
     }
     operation: dict[str, Any] = {
         "operationId": f"{description.name}.{method.name}" + (".alias" if alias else ""),

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from trilith.errors import InvalidInput
+from trilith.errors import InvalidInput, MethodNotAllowed, UnsupportedMediaType
 from trilith.wire.grpc_messages import parse_timeout
 from trilith.wire.http2 import Field, RequestHead
+from trilith.wire.http_status import status_of
 
 _CONTENT_TYPE: Final = b"application/grpc"
+
+NOT_A_POST: Final = status_of(MethodNotAllowed)
+NOT_GRPC: Final = status_of(UnsupportedMediaType)
+"""HTTP statuses of what is no gRPC call: by its method, by its content type."""
 
 
 class CallHead:
@@ -50,9 +55,9 @@ def call_head(head: RequestHead) -> CallHead:
 
 def _http_status(head: RequestHead) -> int:
     if head.method != b"POST":
-        return 405
+        return NOT_A_POST
     content_type = head.field(b"content-type") or b""
     rest = content_type[len(_CONTENT_TYPE) :]
     if content_type[: len(_CONTENT_TYPE)] != _CONTENT_TYPE or rest[:1] not in (b"", b"+", b";"):
-        return 415
+        return NOT_GRPC
     return 200

@@ -11,6 +11,7 @@ import orjson
 
 from trilith import errors
 
+# A class stands before its children: `error_of_status` takes the first of a status.
 _STATUS: Final[dict[type[errors.TrilithError], int]] = {
     errors.TrilithError: 500,
     errors.CallerError: 400,
@@ -36,13 +37,31 @@ _STATUS: Final[dict[type[errors.TrilithError], int]] = {
 }
 
 
+def status_of(kind: type[errors.TrilithError]) -> int:
+    """The HTTP status of a class of errors: that of the nearest of its classes which has one."""
+    return next((_STATUS[each] for each in kind.__mro__ if each in _STATUS), 500)
+
+
 def http_status(error: errors.TrilithError) -> int:
-    """The HTTP status of an error: that of the nearest of its classes which has one."""
-    for kind in type(error).__mro__:
-        status = _STATUS.get(kind)
-        if status is not None:
-            return status
-    return 500
+    """The HTTP status of an error."""
+    return status_of(type(error))
+
+
+def error_of_status(status: int, message: str, *, retry_after_s: float | None = None) -> errors.TrilithError:
+    """The error that an answer of this status means when nothing else says it, as a proxy's page does not.
+
+    Args:
+        status: 400 or above.
+        message: for a person.
+        retry_after_s: seconds, or None.
+
+    Returns:
+        one of the most general class that is sent with this status; for one that Trilith never sends a `CallerError`
+        below 500 and the root from there on.
+    """
+    other = errors.CallerError if status < 500 else errors.TrilithError
+    kind = next((kind for kind, known in _STATUS.items() if known == status), other)
+    return kind(message, retry_after_s=retry_after_s)
 
 
 def retry_after(error: errors.TrilithError) -> bytes | None:

@@ -120,7 +120,7 @@ def test_nothing_relies_on_an_assert():
 def test_error_codes_are_unique_and_mapped():
     from trilith import errors
     from trilith.wire.grpc_status import grpc_status
-    from trilith.wire.http_status import http_status
+    from trilith.wire.http_status import error_of_status, http_status
 
     def walk(kind):
         yield kind
@@ -135,6 +135,7 @@ def test_error_codes_are_unique_and_mapped():
         error = errors.error_from_code(kind.code, "message")
         assert type(error) is kind
         assert 400 <= http_status(error) <= 599
+        assert isinstance(error, type(error_of_status(http_status(error), "message")))  # as exact as a status can be
         assert grpc_status(error) != 0
     blamed_on_caller = [kind for kind in kinds if issubclass(kind, errors.CallerError)]
     assert all(http_status(kind("m")) < 500 or kind is errors.Unsupported for kind in blamed_on_caller)
@@ -148,3 +149,13 @@ def test_import_is_lazy():
     code = f"import sys, trilith; print([name for name in {heavy!r} if name in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_statuses_that_trilith_never_sends_have_somebody_to_blame():
+    from trilith import errors
+    from trilith.wire.http_status import error_of_status
+
+    assert type(error_of_status(418, "m")) is errors.CallerError
+    assert type(error_of_status(521, "m")) is errors.TrilithError
+    assert error_of_status(429, "m", retry_after_s=3.0).retry_after_s == 3.0
+    assert isinstance(error_of_status(503, "m"), errors.CapacityError)

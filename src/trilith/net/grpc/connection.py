@@ -21,7 +21,7 @@ from trilith.net.grpc.dispatch import cancel, dispatch
 from trilith.net.grpc.state import ServerState
 from trilith.net.grpc.writer import SocketWriter
 from trilith.wire.grpc_messages import PREFIX_BYTES, MessageReader, message_prefix
-from trilith.wire.grpc_request import call_head
+from trilith.wire.grpc_request import NOT_GRPC, call_head
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
 from trilith.wire.http2 import (
     ConnectionFailed,
@@ -130,7 +130,7 @@ class GrpcConnection(asyncio.Protocol):
     def _on_request(self, event: RequestReceived) -> None:
         head = call_head(event.head)
         if head.http_status != 200:
-            self._counters.refused["content_type" if head.http_status == 415 else "http_method"] += 1
+            self._counters.refused["content_type" if head.http_status == NOT_GRPC else "http_method"] += 1
             self._http2.send_headers(event.stream_id, answers.refusal(head.http_status), end_stream=True)
             self._http2.reset(event.stream_id, ErrorCode.NO_ERROR)
             return

@@ -14,22 +14,10 @@ import msgspec
 from trilith.errors import InvalidInput, TrilithError, error_from_code
 from trilith.service.client.operations import Operation, Parameter
 from trilith.service.codecs import media
+from trilith.wire.http_status import error_of_status
 
 FileField = tuple[str, tuple[str | None, bytes, str]]
 """A field's name, and its file name, bytes and content type."""
-
-_BY_STATUS: Final = {
-    400: "invalid_request",
-    404: "not_found",
-    405: "method_not_allowed",
-    413: "payload_too_large",
-    415: "unsupported_media_type",
-    429: "queue_full",
-    502: "replica_lost",
-    503: "unavailable",
-    504: "deadline_exceeded",
-}
-
 
 _TAKES: Final = {
     "image": "a PIL image, bytes, or a pathlib.Path",
@@ -184,5 +172,4 @@ def decode_error(status: int, body: bytes, retry_after: str | None) -> TrilithEr
     except (msgspec.DecodeError, KeyError, TypeError):
         # Not one of ours: a proxy's page, say.
         text = body[:200].decode("utf-8", "replace")
-        code = _BY_STATUS.get(status, "error")
-        return error_from_code(code, f"the server answered {status}: {text}", retry_after_s=retry_after_s)
+        return error_of_status(status, f"the server answered {status}: {text}", retry_after_s=retry_after_s)

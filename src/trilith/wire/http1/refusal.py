@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trilith.errors import CallerError, CapacityError, InvalidInput, PayloadTooLarge, TrilithError, Unsupported
+from trilith.wire.http_status import status_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,15 +20,20 @@ class Refusal:
 
     Attributes:
         reason: the word under which it is counted.
-        status: HTTP status of the answer.
         kind: the error class whose code the client sees.
         message: a sentence for the client.
+        protocol_status: HTTP status that only the protocol knows; None for that of `kind`.
     """
 
     reason: str
-    status: int
     kind: type[TrilithError]
     message: str
+    protocol_status: int | None = None
+
+    @property
+    def status(self) -> int:
+        """HTTP status of the answer."""
+        return self.protocol_status or status_of(self.kind)
 
     def error(self) -> TrilithError:
         """The refusal as an error of the tree."""
@@ -38,45 +44,47 @@ class Refusal:
         return replace(self, message=f"{self.message}: {detail}")
 
 
-MALFORMED: Final = Refusal(
-    reason="malformed", status=400, kind=InvalidInput, message="the request is not well-formed HTTP/1.1"
-)
-HOST: Final = Refusal(
-    reason="host", status=400, kind=InvalidInput, message="an HTTP/1.1 request must have exactly one Host header"
-)
+MALFORMED: Final = Refusal(reason="malformed", kind=InvalidInput, message="the request is not well-formed HTTP/1.1")
+HOST: Final = Refusal(reason="host", kind=InvalidInput, message="an HTTP/1.1 request must have exactly one Host header")
 METHOD: Final = Refusal(
-    reason="method", status=501, kind=Unsupported, message="the request method is not one that this server knows"
+    reason="method", kind=Unsupported, message="the request method is not one that this server knows"
 )
 VERSION: Final = Refusal(
-    reason="version", status=505, kind=Unsupported, message="this port speaks HTTP/1.1 and HTTP/1.0 only"
+    reason="version", protocol_status=505, kind=Unsupported, message="this port speaks HTTP/1.1 and HTTP/1.0 only"
 )
 TRANSFER_ENCODING: Final = Refusal(
     reason="transfer_encoding",
-    status=501,
     kind=Unsupported,
     message="the only transfer encoding that this server reads is 'chunked', named once, in HTTP/1.1",
 )
 UPGRADE: Final = Refusal(
-    reason="upgrade", status=501, kind=Unsupported, message="this server does not switch protocols (Upgrade, CONNECT)"
+    reason="upgrade", kind=Unsupported, message="this server does not switch protocols (Upgrade, CONNECT)"
 )
 EXPECTATION: Final = Refusal(
-    reason="expectation", status=417, kind=Unsupported, message="the only expectation that is met is '100-continue'"
+    reason="expectation",
+    protocol_status=417,
+    kind=Unsupported,
+    message="the only expectation that is met is '100-continue'",
 )
 URL_TOO_LONG: Final = Refusal(
-    reason="url_too_long", status=414, kind=CallerError, message="the request target is too long"
+    reason="url_too_long", protocol_status=414, kind=CallerError, message="the request target is too long"
 )
 HEAD_TOO_LARGE: Final = Refusal(
-    reason="head_too_large", status=431, kind=CallerError, message="the header fields are too large or too many"
+    reason="head_too_large",
+    protocol_status=431,
+    kind=CallerError,
+    message="the header fields are too large or too many",
 )
-BODY_TOO_LARGE: Final = Refusal(
-    reason="body_too_large", status=413, kind=PayloadTooLarge, message="the request body is too large"
-)
+BODY_TOO_LARGE: Final = Refusal(reason="body_too_large", kind=PayloadTooLarge, message="the request body is too large")
 HEAD_TIMEOUT: Final = Refusal(
-    reason="head_timeout", status=408, kind=CallerError, message="the head of the request did not arrive in time"
+    reason="head_timeout",
+    protocol_status=408,
+    kind=CallerError,
+    message="the head of the request did not arrive in time",
 )
 BODY_TIMEOUT: Final = Refusal(
-    reason="body_timeout", status=408, kind=InvalidInput, message="the body of the request stopped arriving"
+    reason="body_timeout", protocol_status=408, kind=InvalidInput, message="the body of the request stopped arriving"
 )
 TOO_MANY_CONNECTIONS: Final = Refusal(
-    reason="connections", status=503, kind=CapacityError, message="too many connections are open: try again later"
+    reason="connections", kind=CapacityError, message="too many connections are open: try again later"
 )
