@@ -198,7 +198,7 @@ def _queue(batching: Any, *, joins: bool) -> QueueConfig:
         batching=joins,
         preferred_rows=tuple(batching.preferred_batch_size),
         max_wait_s=batching.max_queue_delay_microseconds / 1e6,
-        max_requests=policy.max_queue_size,
+        max_queue_size=policy.max_queue_size,
         timeout_s=timeout_us / 1e6 if timeout_us else None,
         # A policy that is written down means what it means in Triton: false unless it says true.
         allow_timeout_override=policy.allow_timeout_override or not batching.HasField("default_queue_policy"),

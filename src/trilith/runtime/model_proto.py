@@ -67,7 +67,7 @@ def _fill_batching(batching: Any, queue: QueueConfig, max_batch_size: int) -> No
     batching.priority_levels = queue.priority_levels
     batching.default_priority_level = queue.default_priority
     policy = batching.default_queue_policy
-    policy.max_queue_size = queue.max_requests
+    policy.max_queue_size = queue.max_queue_size
     policy.default_timeout_microseconds = round((queue.timeout_s or 0.0) * 1e6)
     policy.allow_timeout_override = queue.allow_timeout_override
 

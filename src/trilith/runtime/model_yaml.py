@@ -63,11 +63,10 @@ class _Instances(_Strict, frozen=True):
 
 
 class _Batching(_Strict, frozen=True):
-    max_size: Positive | None = None
     preferred: list[Positive] = []
     max_wait_ms: Milliseconds = 0.0
     max_queue_rows: Positive | None = None
-    max_queue_requests: Count = 0
+    max_queue_size: Count = 0
 
 
 class _Priority(_Strict, frozen=True):
@@ -135,18 +134,10 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
         raise InvalidConfig(f"{source}: sha256: is the digest of what `source` fetches, and there is no `source`")
     instances = raw.instances if isinstance(raw.instances, _Instances) else _Instances(count=raw.instances)
     batching = raw.batching if isinstance(raw.batching, _Batching) else _Batching()
-    max_batch_size = raw.max_batch_size
-    if batching.max_size is not None:
-        if max_batch_size not in (None, batching.max_size):
-            raise InvalidConfig(
-                f"{source}: batching.max_size: says {batching.max_size} and max_batch_size says {max_batch_size}; "
-                "give one of them"
-            )
-        max_batch_size = batching.max_size
     return ModelSpec(
         name=name,
         backend=raw.backend,
-        max_batch_size=max_batch_size,
+        max_batch_size=raw.max_batch_size,
         inputs=tuple(_tensor(tensor) for tensor in raw.inputs),
         outputs=tuple(_tensor(tensor) for output in raw.outputs for tensor in _offered(output, source)),
         reductions={output.name: output.reduce for output in raw.outputs if output.reduce is not None},
@@ -155,8 +146,8 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
             batching=raw.batching is not False,
             preferred_rows=tuple(batching.preferred),
             max_wait_s=batching.max_wait_ms / 1e3,
-            max_rows=batching.max_queue_rows,
-            max_requests=batching.max_queue_requests,
+            max_queue_rows=batching.max_queue_rows,
+            max_queue_size=batching.max_queue_size,
             timeout_s=None if raw.timeout_ms is None else raw.timeout_ms / 1e3,
             priority_levels=raw.priority.levels,
             default_priority=raw.priority.default,

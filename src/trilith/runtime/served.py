@@ -335,17 +335,18 @@ def batching_config(spec: ModelSpec, offer: Offer) -> BatchingConfig:
     Raises:
         InvalidConfig: they contradict each other.
     """
-    max_rows = max(1, offer.max_batch_size)
+    max_batch_size = max(1, offer.max_batch_size)
     queue = spec.queue
-    default_rows = max(_DEFAULT_QUEUE_ROWS, 4 * max_rows)
-    if queue.max_rows is None and queue.max_requests:
-        default_rows = max(default_rows, queue.max_requests * max_rows)  # the bound on requests is the one that counts
+    default_rows = max(_DEFAULT_QUEUE_ROWS, 4 * max_batch_size)
+    if queue.max_queue_rows is None and queue.max_queue_size:
+        # The bound on requests is the one that counts.
+        default_rows = max(default_rows, queue.max_queue_size * max_batch_size)
     return BatchingConfig(
-        max_rows=max_rows,
+        max_batch_size=max_batch_size,
         preferred_rows=queue.preferred_rows,
         max_wait_s=queue.max_wait_s,
-        max_queue_rows=default_rows if queue.max_rows is None else queue.max_rows,
-        max_queue_items=queue.max_requests,
+        max_queue_rows=default_rows if queue.max_queue_rows is None else queue.max_queue_rows,
+        max_queue_size=queue.max_queue_size,
     )
 
 

@@ -92,8 +92,8 @@ class QueueConfig:
         batching: whether requests may be joined to a batch; False runs each alone, whatever its rows.
         preferred_rows: sizes worth dispatching at once while a window is open.
         max_wait_s: the window; see `BatchingConfig`.
-        max_rows: bound on waiting rows, or None for the default.
-        max_requests: bound on waiting requests; 0 for none beside `max_rows`.
+        max_queue_rows: bound on waiting rows, or None for the default.
+        max_queue_size: bound on waiting requests; 0 for none beside `max_queue_rows`.
         timeout_s: time limit of a request that brings none, in seconds; None for none.
         allow_timeout_override: whether a request may bring a time limit of its own; False ignores it. The deadline of
             the call that brought the request holds in any case.
@@ -104,8 +104,8 @@ class QueueConfig:
     batching: bool = True
     preferred_rows: tuple[int, ...] = ()
     max_wait_s: float = 0.0
-    max_rows: int | None = None
-    max_requests: int = 0
+    max_queue_rows: int | None = None
+    max_queue_size: int = 0
     timeout_s: float | None = None
     allow_timeout_override: bool = True
     priority_levels: int = 9

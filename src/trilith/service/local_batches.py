@@ -61,7 +61,7 @@ class LocalBatches:
         self._run_method = run
         self._max_size = batch.max_size
         config = BatchingConfig(
-            max_rows=batch.max_size, max_wait_s=batch.max_wait_ms / 1e3, max_queue_rows=_UNBOUNDED_ROWS
+            max_batch_size=batch.max_size, max_wait_s=batch.max_wait_ms / 1e3, max_queue_rows=_UNBOUNDED_ROWS
         )
         self._batcher: DynamicBatcher[_WaitingCall] = DynamicBatcher(config, name=spec.where)
         self._batch: list[_WaitingCall] = []  # that runs

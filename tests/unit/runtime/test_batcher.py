@@ -12,7 +12,7 @@ from trilith.runtime import BatchingConfig, DynamicBatcher, Waiting
 
 
 def batcher_of(**numbers):
-    return DynamicBatcher(BatchingConfig(**{"max_rows": 4, **numbers}), name="model 'm'")
+    return DynamicBatcher(BatchingConfig(**{"max_batch_size": 4, **numbers}), name="model 'm'")
 
 
 def fill(batcher, *items, now=0.0):
@@ -91,7 +91,7 @@ def test_priority_chooses_among_shapes():
 
 
 def test_a_preferred_size_leaves_at_once_and_cuts_the_batch():
-    batcher = batcher_of(max_rows=8, preferred_rows=(2, 4), max_wait_s=1.0)
+    batcher = batcher_of(max_batch_size=8, preferred_rows=(2, 4), max_wait_s=1.0)
     items = fill(batcher, *(Waiting() for _ in range(7)))
     assert batcher.next_batch(0.0) == list(items[:4])
     assert batcher.next_batch(0.0) == list(items[4:6])
@@ -100,7 +100,7 @@ def test_a_preferred_size_leaves_at_once_and_cuts_the_batch():
 
 
 def test_a_request_larger_than_a_preferred_size_still_goes():
-    batcher = batcher_of(max_rows=8, preferred_rows=(2,), max_wait_s=1.0)
+    batcher = batcher_of(max_batch_size=8, preferred_rows=(2,), max_wait_s=1.0)
     (big,) = fill(batcher, Waiting(rows=5))
     assert batcher.next_batch(0.0) == [big]
 
@@ -118,13 +118,13 @@ def test_deadlines_end_the_waiting_at_once():
 
 
 def test_the_expired_make_room():
-    batcher = batcher_of(max_rows=1, max_queue_rows=1)
+    batcher = batcher_of(max_batch_size=1, max_queue_rows=1)
     (dead,) = fill(batcher, Waiting(deadline=1.0))
     fill(batcher, Waiting(), now=1.0)
     assert batcher.expire(1.0) == [dead]
 
 
-@pytest.mark.parametrize("numbers", [{"max_queue_rows": 4}, {"max_queue_items": 2}])
+@pytest.mark.parametrize("numbers", [{"max_queue_rows": 4}, {"max_queue_size": 2}])
 def test_the_queue_is_bounded(numbers):
     batcher = batcher_of(**numbers)
     fill(batcher, Waiting(rows=2), Waiting(rows=2))
@@ -193,7 +193,7 @@ def test_it_shows_itself():
 
 
 def test_stale_heap_entries_are_swept():
-    batcher = batcher_of(max_rows=1, max_queue_rows=10)
+    batcher = batcher_of(max_batch_size=1, max_queue_rows=10)
     fill(batcher, Waiting(priority=1))
     for _ in range(5000):
         (item,) = fill(batcher, Waiting(shape="other", priority=2, deadline=1e9))
@@ -206,11 +206,11 @@ def test_stale_heap_entries_are_swept():
 @pytest.mark.parametrize(
     ("numbers", "says"),
     [
-        ({"max_rows": 0}, "max_rows"),
+        ({"max_batch_size": 0}, "max_batch_size"),
         ({"max_wait_s": -1.0}, "max_wait_s"),
         ({"max_wait_s": math.inf}, "max_wait_s"),
         ({"max_queue_rows": 3}, "max_queue_rows"),
-        ({"max_queue_items": -1}, "max_queue_items"),
+        ({"max_queue_size": -1}, "max_queue_size"),
         ({"preferred_rows": (5,)}, "preferred_rows"),
     ],
 )
@@ -223,21 +223,21 @@ class History(RuleBasedStateMachine):
     """A batcher beside a plain list of what should wait."""
 
     @initialize(
-        max_rows=st.integers(1, 6),
+        max_batch_size=st.integers(1, 6),
         window=st.sampled_from([0.0, 0.0, 2.0]),
         preferred=st.lists(st.integers(1, 6), max_size=2),
         items=st.sampled_from([0, 7]),
     )
-    def begin(self, max_rows, window, preferred, items):
+    def begin(self, max_batch_size, window, preferred, items):
         self.now = 0.0
         self.waiting = []
         self.gone = set()
         self.config = BatchingConfig(
-            max_rows=max_rows,
+            max_batch_size=max_batch_size,
             max_wait_s=window,
-            preferred_rows=tuple(size for size in preferred if size <= max_rows),
+            preferred_rows=tuple(size for size in preferred if size <= max_batch_size),
             max_queue_rows=12,
-            max_queue_items=items,
+            max_queue_size=items,
         )
         self.batcher = DynamicBatcher(self.config)
 
@@ -259,13 +259,13 @@ class History(RuleBasedStateMachine):
         try:
             self.batcher.add(item, self.now)
         except InvalidInput:
-            assert rows > self.config.max_rows
+            assert rows > self.config.max_batch_size
         except Draining:
             assert self.batcher.draining
         except QueueFull:
             alive = [other for other in self.waiting if other.deadline is None or other.deadline > self.now]
             full = sum(other.rows for other in alive) + rows > self.config.max_queue_rows
-            assert full or len(alive) >= self.config.max_queue_items > 0
+            assert full or len(alive) >= self.config.max_queue_size > 0
         else:
             assert item.enqueued_at == self.now
             self.waiting.append(item)
@@ -304,14 +304,14 @@ class History(RuleBasedStateMachine):
         if not batch:
             return
         assert len({item.shape for item in batch}) == 1
-        assert sum(item.rows for item in batch) <= self.config.max_rows
+        assert sum(item.rows for item in batch) <= self.config.max_batch_size
         best = min((item for item in before if item.shape in may_leave), key=self.order(before))
         assert batch[0] is best
         same = sorted((item for item in before if item.shape == best.shape), key=self.order(before))
         assert batch == same[: len(batch)], "not first in, first out"
         if not self.config.preferred_rows and len(same) > len(batch):
             following = same[len(batch)]
-            assert sum(item.rows for item in batch) + following.rows > self.config.max_rows, "not topped up"
+            assert sum(item.rows for item in batch) + following.rows > self.config.max_batch_size, "not topped up"
         for item in batch:
             self.leave(item)
 
@@ -320,7 +320,7 @@ class History(RuleBasedStateMachine):
 
     def may_leave(self, item, before):
         same = [other for other in before if other.shape == item.shape]
-        enough = min(self.config.preferred_rows, default=self.config.max_rows)
+        enough = min(self.config.preferred_rows, default=self.config.max_batch_size)
         return (
             self.config.max_wait_s == 0.0
             or self.batcher.draining

@@ -55,7 +55,7 @@ inputs: [{name: x, datatype: FP32, dims: [3, -1]}]
 outputs: [{name: y, datatype: BYTES, dims: [1], labels: labels.txt}]
 instances: 3
 versions: [1, 3]
-batching: {preferred: [2, 4], max_wait_ms: 2, max_queue_requests: 64}
+batching: {preferred: [2, 4], max_wait_ms: 2, max_queue_size: 64}
 priority: {levels: 3, default: 2}
 timeout_ms: 500
 filename: net.onnx
@@ -72,7 +72,7 @@ SPEC = ModelSpec(
     queue=QueueConfig(
         preferred_rows=(2, 4),
         max_wait_s=0.002,
-        max_requests=64,
+        max_queue_size=64,
         timeout_s=0.5,
         priority_levels=3,
         default_priority=2,
@@ -96,7 +96,6 @@ def test_the_short_yaml_forms(tmp_path):
     assert from_yaml(tmp_path, "versions: {latest: 2}").versions == VersionPolicy(latest=2)
     assert from_yaml(tmp_path, "instances: {count: 2, share_session: false}").instances.share is False
     assert from_yaml(tmp_path, "batching: false").queue.batching is False
-    assert from_yaml(tmp_path, "batching: {max_size: 16}").max_batch_size == 16
     source = from_yaml(tmp_path, f"source: 'pypi:a==1#b.onnx'\nsha256: {'a' * 64}\nversion: 3").source
     assert source == ModelSource(reference="pypi:a==1#b.onnx", sha256="a" * 64, version=3)
 
@@ -116,7 +115,7 @@ def test_the_short_yaml_forms(tmp_path):
         (f"sha256: {'a' * 64}", r"sha256: .*no `source`"),
         ("session: {optimization: most}", r"session\.optimization: Invalid enum value"),
         ("timeout_ms: 0", r"timeout_ms: Expected `float` > 0"),
-        ("max_batch_size: 2\nbatching: {max_size: 3}", r"batching\.max_size: says 3 and max_batch_size says 2"),
+        ("batching: {max_size: 3}", r"batching\.max_size: unknown key"),
         ("priority: {levels: 2, default: 3}", r"model.yaml: priority: the default must be between 1"),
         ("instances: 257", r"model.yaml: instances.count: must be between 1 and 256"),
     ],

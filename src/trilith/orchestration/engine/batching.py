@@ -39,7 +39,7 @@ class BatchQueue:
     def __init__(self, route: MethodRoute, deployment: Deployment, router: Router) -> None:
         # The bound is checked in `add`: a call that was accepted once is not refused when it must be queued again.
         config = BatchingConfig(
-            max_rows=route.batch_rows, max_wait_s=route.batch_wait_s, max_queue_rows=_UNBOUNDED_ROWS
+            max_batch_size=route.batch_rows, max_wait_s=route.batch_wait_s, max_queue_rows=_UNBOUNDED_ROWS
         )
         self._route = route
         self._deployment = deployment

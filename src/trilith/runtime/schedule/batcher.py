@@ -62,7 +62,7 @@ class DynamicBatcher(Generic[ItemT]):
     def __init__(self, config: BatchingConfig, *, name: str = "queue") -> None:
         self.config = config
         self.name = name
-        self._enough = min(config.preferred_rows, default=config.max_rows)
+        self._enough = min(config.preferred_rows, default=config.max_batch_size)
         self._lanes: dict[Hashable, Lane[ItemT]] = {}
         self._ready: list[tuple[int, int, Lane[ItemT]]] = []
         self._deadlines: DeadlineHeap[ItemT] = DeadlineHeap(_is_waiting)
@@ -103,8 +103,8 @@ class DynamicBatcher(Generic[ItemT]):
             Draining: `drain` was called.
         """
         rows, config = item.rows, self.config
-        if not 1 <= rows <= config.max_rows:
-            raise InvalidInput(f"{self.name}: a request must have 1 to {config.max_rows} rows, got {rows}")
+        if not 1 <= rows <= config.max_batch_size:
+            raise InvalidInput(f"{self.name}: a request must have 1 to {config.max_batch_size} rows, got {rows}")
         if self._draining:
             self._refused += 1
             raise Draining(f"{self.name} is stopping and has stopped accepting new inference requests")
@@ -240,11 +240,11 @@ class DynamicBatcher(Generic[ItemT]):
 
     def _is_full(self, rows: int) -> bool:
         config = self.config
-        return self._rows + rows > config.max_queue_rows or 0 < config.max_queue_items <= self._items
+        return self._rows + rows > config.max_queue_rows or 0 < config.max_queue_size <= self._items
 
     def _full_message(self, rows: int) -> str:
         config = self.config
-        if 0 < config.max_queue_items <= self._items:
+        if 0 < config.max_queue_size <= self._items:
             return f"Exceeds maximum queue size: {self.name} has {self._items} requests waiting, the most it may"
         return (
             f"Exceeds maximum queue size: {self.name} has {self._rows} rows waiting of at most "
@@ -294,8 +294,8 @@ class DynamicBatcher(Generic[ItemT]):
 
     def _target(self, lane: Lane[ItemT]) -> int:
         """The largest preferred size that waits, else as much as may go together."""
-        waiting = min(lane.rows, self.config.max_rows)
-        return max((size for size in self.config.preferred_rows if size <= waiting), default=self.config.max_rows)
+        waiting = min(lane.rows, self.config.max_batch_size)
+        return max((size for size in self.config.preferred_rows if size <= waiting), default=self.config.max_batch_size)
 
     def _remove(self, item: ItemT, *, announce: bool = True) -> None:
         lane = cast("Lane[ItemT]", item._lane)

@@ -12,36 +12,37 @@ class BatchingConfig:
     """Limits of one queue and of the batches that leave it. The numbers are upper bounds, never targets to wait for.
 
     Attributes:
-        max_rows: most rows in a batch; 1 means that requests run alone.
+        max_batch_size: most rows in a batch; 1 means that requests run alone.
         preferred_rows: sizes worth dispatching at once while a window is open; a batch is cut to the largest reached.
         max_wait_s: how long an under-full batch may be held for company; 0 dispatches whatever waits.
         max_queue_rows: most rows that wait.
-        max_queue_items: most requests that wait; 0 leaves the bound to `max_queue_rows`.
+        max_queue_size: most requests that wait; 0 leaves the bound to `max_queue_rows`.
 
     Raises:
         InvalidConfig: a number is out of its range.
     """
 
-    max_rows: int = 1
+    max_batch_size: int = 1
     preferred_rows: tuple[int, ...] = ()
     max_wait_s: float = 0.0
     max_queue_rows: int = 1024
-    max_queue_items: int = 0
+    max_queue_size: int = 0
 
     def __post_init__(self) -> None:
-        if self.max_rows < 1:
-            raise InvalidConfig(f"batching.max_rows: must be >= 1, got {self.max_rows}")
+        if self.max_batch_size < 1:
+            raise InvalidConfig(f"batching.max_batch_size: must be >= 1, got {self.max_batch_size}")
         if not 0.0 <= self.max_wait_s < float("inf"):
             raise InvalidConfig(f"batching.max_wait_s: must be >= 0 and finite, got {self.max_wait_s}")
-        if self.max_queue_rows < self.max_rows:
+        if self.max_queue_rows < self.max_batch_size:
             raise InvalidConfig(
-                f"batching.max_queue_rows: must be at least max_rows ({self.max_rows}), or a full batch could never "
-                f"wait; got {self.max_queue_rows}"
+                f"batching.max_queue_rows: must be at least max_batch_size ({self.max_batch_size}), or a full batch "
+                f"could never wait; got {self.max_queue_rows}"
             )
-        if self.max_queue_items < 0:
-            raise InvalidConfig(f"batching.max_queue_items: must be >= 0, got {self.max_queue_items}")
-        wrong = [size for size in self.preferred_rows if not 1 <= size <= self.max_rows]
+        if self.max_queue_size < 0:
+            raise InvalidConfig(f"batching.max_queue_size: must be >= 0, got {self.max_queue_size}")
+        wrong = [size for size in self.preferred_rows if not 1 <= size <= self.max_batch_size]
         if wrong:
             raise InvalidConfig(
-                f"batching.preferred_rows: each must be between 1 and max_rows ({self.max_rows}), got {wrong[0]}"
+                f"batching.preferred_rows: each must be between 1 and max_batch_size ({self.max_batch_size}), "
+                f"got {wrong[0]}"
             )
