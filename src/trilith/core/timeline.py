@@ -74,18 +74,6 @@ class Timeline(msgspec.Struct, eq=False):  # a Struct is made in half the time o
         """Hangs a timeline that came from another process under this one."""
         self.children.append(nested)
 
-    def at(self, stage: str) -> float | None:
-        """The first instant of `stage` in seconds, or None when it was not reached."""
-        for name, instant in self.stamps:
-            if name == stage:
-                return instant
-        return None
-
-    def between(self, earlier: str, later: str) -> float | None:
-        """Seconds from `earlier` to `later`, or None when either is missing."""
-        start, end = self.at(earlier), self.at(later)
-        return None if start is None or end is None else end - start
-
     def duration(self) -> float:
         """Seconds from the first stamp to the last; 0.0 when there are fewer than two."""
         return self.stamps[-1][1] - self.stamps[0][1] if len(self.stamps) > 1 else 0.0

@@ -70,7 +70,6 @@ async def run_bench(
     *,
     sample_timelines: bool,
     on_progress: LevelProgress | None = None,
-    on_level: Callable[[LevelResult], None] | None = None,
 ) -> BenchReport:
     """Runs all levels. SIGINT ends the run at once; the report then has what was measured so far.
 
@@ -78,7 +77,6 @@ async def run_bench(
         plan: what to measure.
         sample_timelines: whether some requests ask the server for their timeline (see `preflight`).
         on_progress: hears several times a second how far a level is.
-        on_level: hears the result of each level.
 
     Raises:
         ProcessLookupError: the server's process is gone.
@@ -108,8 +106,6 @@ async def run_bench(
         interrupted = outcome.interrupted
         if not interrupted or level.latency.count or level.failed:
             levels.append(level)
-            if on_level is not None:
-                on_level(level)
         if interrupted:
             break
     return BenchReport(

@@ -68,16 +68,6 @@ class DurationHistogram:
         if duration_s < self.min_s:
             self.min_s = duration_s
 
-    def merge(self, other: DurationHistogram) -> None:
-        """Adds everything that `other` recorded."""
-        for bucket, count in enumerate(other._counts):
-            if count:
-                self._counts[bucket] += count
-        self.count += other.count
-        self.sum_s += other.sum_s
-        self.max_s = max(self.max_s, other.max_s)
-        self.min_s = min(self.min_s, other.min_s)
-
     def percentile_s(self, fraction: float) -> float:
         """The duration, in seconds, that `fraction` (0 to 1) of all do not exceed (nearest rank); 0.0 when empty.
 

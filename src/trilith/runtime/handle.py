@@ -26,7 +26,6 @@ class ModelHandle:
         max_batch_size: most rows of a request; 0 when there is no batch dimension.
         labels: labels of outputs that have them.
         metadata: free text that the model file carries.
-        load_s: how long loading took, in seconds.
     """
 
     __slots__ = (
@@ -34,7 +33,6 @@ class ModelHandle:
         "config",
         "inputs",
         "labels",
-        "load_s",
         "max_batch_size",
         "metadata",
         "name",
@@ -57,7 +55,6 @@ class ModelHandle:
         self.max_batch_size = 0
         self.labels: Mapping[str, tuple[str, ...]] = {}
         self.metadata: Mapping[str, str] = {}
-        self.load_s = 0.0
         self._siblings = siblings
 
     @property
@@ -84,7 +81,7 @@ class ModelHandle:
         """Notes what loading found. For the runtime."""
         self.inputs, self.outputs = loaded.offer.inputs, loaded.offer.outputs
         self.max_batch_size = loaded.offer.max_batch_size
-        self.labels, self.metadata, self.load_s = loaded.labels, loaded.signature.metadata, loaded.load_s
+        self.labels, self.metadata = loaded.labels, loaded.signature.metadata
         self.state, self.reason = ModelState.READY, ""
 
     def became(self, state: ModelState, reason: str = "") -> None:

@@ -5,7 +5,6 @@ Rule 1: whatever a backend raises becomes a `SetupError` that names the model; a
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,14 +28,12 @@ class LoadedVersion:
         offer: what clients may send and get.
         signature: what the model says of itself.
         labels: labels of outputs that have them.
-        load_s: how long loading took, in seconds.
     """
 
     backends: tuple[Backend, ...]
     offer: Offer
     signature: ModelSignature
     labels: dict[str, tuple[str, ...]]
-    load_s: float
 
     def close(self) -> None:
         """Frees it. For a version that is not served after all."""
@@ -50,7 +47,6 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
     Raises:
         SetupError: why it cannot be served; the message names the model and the file.
     """
-    started = time.monotonic()
     backends: list[Backend] = []
     try:
         if file.spec.source is not None:
@@ -73,7 +69,6 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
         offer=offer,
         signature=signature,
         labels=labels,
-        load_s=time.monotonic() - started,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote
 
 from trilith.errors import InvalidInput, PayloadTooLarge, Unsupported
 from trilith.wire.grpc_status import GrpcStatus
@@ -127,11 +127,6 @@ def encode_status_message(message: str) -> bytes:
         encoded = quote(shown, safe=_MESSAGE_SAFE, errors="replace").encode("ascii")
     # Blanks at the ends would be lost, or refused, as field whitespace.
     return encoded.replace(b" ", b"%20") if encoded[:1] == b" " or encoded[-1:] == b" " else encoded
-
-
-def decode_status_message(encoded: bytes) -> str:
-    """The sentence of a `grpc-message`; malformed escapes stay as they are, as the protocol wants."""
-    return unquote_to_bytes(encoded).decode("utf-8", "replace")
 
 
 def status_trailers(status: GrpcStatus, message: str = "", extra: Sequence[Field] = ()) -> list[Field]:

@@ -1,5 +1,7 @@
 """gRPC's octets: framing, timeouts, status messages, heads."""
 
+from urllib.parse import unquote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,6 @@ from hypothesis import strategies as st
 from trilith.errors import InvalidInput, PayloadTooLarge, Unsupported
 from trilith.wire.grpc_messages import (
     MessageReader,
-    decode_status_message,
     encode_status_message,
     message_prefix,
     parse_timeout,
@@ -71,7 +72,7 @@ def test_malformed_timeouts(value):
 @given(st.text(max_size=100))
 def test_status_messages_survive(message):
     encoded = encode_status_message(message)
-    assert decode_status_message(encoded) == message
+    assert unquote(encoded.decode()) == message
     assert all(0x20 <= octet < 0x7F for octet in encoded)
     assert encoded == encoded.strip()
 
@@ -79,7 +80,7 @@ def test_status_messages_survive(message):
 def test_long_status_messages_are_cut():
     encoded = encode_status_message("é" * 100_000)
     assert len(encoded) <= 4096
-    assert decode_status_message(encoded).endswith("é...")
+    assert unquote(encoded.decode()).endswith("é...")
 
 
 def test_trailers():

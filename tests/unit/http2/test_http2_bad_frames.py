@@ -206,7 +206,7 @@ def test_late_frames_for_a_stream_that_ended_are_ignored(answered):
 def answered():
     client = RawClient()
     client.receive(client.headers(1, end=True))
-    client.connection.send_headers(1, EncodedHeaders([(b":status", b"200")]), end_stream=True)
+    client.connection.send_headers(1, EncodedHeaders([(b":status", b"200")]))
     client.output()
     return client
 

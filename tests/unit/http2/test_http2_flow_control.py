@@ -98,37 +98,13 @@ def test_the_budget_bounds_what_is_cut():
     client.receive(f.window_update_frame(0, 1 << 20) + f.settings_frame([(4, 1 << 20), (5, 1 << 20)]))
     client.receive(client.headers(1, end=True))
     client.output()
-    client.connection.send_headers(1, HEAD)
-    client.connection.send_data(1, (b"x" * 500_000,), end_stream=True)
+    client.connection.respond(1, HEAD, (b"x" * 500_000,), TRAILERS)
     assert len(bodies(client.output(100_000))[0][1]) == 100_000
     assert client.connection.has_output
     found, ended = bodies(client.output())
     assert len(found[1]) == 400_000
     assert ended == {1}
     assert not client.connection.has_output
-
-
-def test_frames_of_an_answer_in_parts():
-    client = RawClient()
-    client.receive(client.headers(1, end=True))
-    connection = client.connection
-    connection.send_headers(1, HEAD)
-    connection.send_data(1, (b"one",))
-    assert bodies(client.output()) == ({1: b"one"}, set())
-    connection.send_data(1, (b"two",))
-    connection.send_headers(1, TRAILERS, end_stream=True)
-    assert bodies(client.output()) == ({1: b"two"}, {1})
-    connection.send_data(1, (b"after the end",))
-    assert client.output() == []
-
-
-def test_an_empty_end():
-    client = RawClient()
-    client.receive(client.headers(1, end=True))
-    client.connection.send_headers(1, HEAD)
-    client.connection.send_data(1, (), end_stream=True)
-    assert client.output()[-1] == (f.DATA, f.END_STREAM, 1, b"")
-    assert client.connection.open_streams == 0
 
 
 def test_a_reset_drops_what_waits():
@@ -201,7 +177,7 @@ def test_a_large_header_list_is_continued():
     client = RawClient()
     client.receive(client.headers(1, end=True))
     large = EncodedHeaders([(b":status", b"200"), (b"x-large", b"v" * 40_000)])
-    client.connection.send_headers(1, large, end_stream=True)
+    client.connection.send_headers(1, large)
     assert [(kind, flags) for kind, flags, _, _ in client.output()] == [
         (f.HEADERS, f.END_STREAM),
         (f.CONTINUATION, 0),
@@ -217,7 +193,7 @@ def test_a_fault_drops_what_waits():
     client.output(1000)
     client.receive(f.frame(f.PING, 0, 0))
     assert [kind for kind, _, _, _ in client.output()] == [f.GOAWAY]
-    client.connection.send_data(1, (b"x",), end_stream=True)
+    client.connection.respond(1, HEAD, (b"x",), TRAILERS)
     assert client.output() == []
 
 

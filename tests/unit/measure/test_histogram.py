@@ -36,17 +36,6 @@ def test_percentiles_are_in_order_and_between_the_extremes(values):
     assert summary.min_s <= summary.p50_s <= summary.p90_s <= summary.p99_s <= summary.max_s
 
 
-@given(durations_s, durations_s)
-def test_merging_equals_recording_everything_in_one(left, right):
-    merged = recorded(left)
-    merged.merge(recorded(right))
-    together = recorded(left + right)
-    assert [merged.percentile_s(step / 20) for step in range(21)] == [
-        together.percentile_s(step / 20) for step in range(21)
-    ]
-    assert merged.summary().count == together.summary().count
-
-
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=20))
 def test_durations_out_of_range_are_counted_and_never_leave_the_extremes(values):
     histogram = recorded(values)

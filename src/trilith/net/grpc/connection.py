@@ -131,7 +131,7 @@ class GrpcConnection(asyncio.Protocol):
         head = call_head(event.head)
         if head.http_status != 200:
             self._counters.refused["content_type" if head.http_status == NOT_GRPC else "http_method"] += 1
-            self._http2.send_headers(event.stream_id, answers.refusal(head.http_status), end_stream=True)
+            self._http2.send_headers(event.stream_id, answers.refusal(head.http_status))
             self._http2.reset(event.stream_id, ErrorCode.NO_ERROR)
             return
         now = self._busy_at = self._now
@@ -242,7 +242,7 @@ class GrpcConnection(asyncio.Protocol):
         """See `CallSink`."""
         answer = answers.failure(status, message)
         del self._calls[call.stream_id]
-        self._http2.send_headers(call.stream_id, answer, end_stream=True)
+        self._http2.send_headers(call.stream_id, answer)
         # Its message may still be on the way: tell the client to stop (RFC 9113 section 8.1). Else this does nothing.
         self._http2.reset(call.stream_id, ErrorCode.NO_ERROR)
         self._ended(call, status)

@@ -109,20 +109,14 @@ class Http2Connection:
             self._inbound.sent_end(stream)
             return
         outbound.headers(stream, head, end_stream=False)
-        outbound.body(stream, body, end_stream=False)
+        outbound.body(stream, body)
         outbound.headers(stream, trailers, end_stream=True)
 
-    def send_headers(self, stream_id: int, encoded: EncodedHeaders, *, end_stream: bool = False) -> None:
-        """A header list: the head of an answer, or its trailers, which go behind the body that waits."""
+    def send_headers(self, stream_id: int, encoded: EncodedHeaders) -> None:
+        """An answer that is its head alone."""
         stream = self._streams.get(stream_id)
         if stream is not None:
-            self._outbound.headers(stream, encoded, end_stream=end_stream)
-
-    def send_data(self, stream_id: int, parts: Sequence[bytes | memoryview], *, end_stream: bool = False) -> None:
-        """Octets of a body; they leave as the windows allow. The parts are kept, not copied: do not change them."""
-        stream = self._streams.get(stream_id)
-        if stream is not None:
-            self._outbound.body(stream, parts, end_stream=end_stream)
+            self._outbound.headers(stream, encoded, end_stream=True)
 
     def reset(self, stream_id: int, code: ErrorCode) -> None:
         """Ends a stream in both directions; frames for it that are on their way are ignored."""

@@ -64,22 +64,18 @@ class Outbound:
         """Queues a header list: now, or as trailers behind the body that waits."""
         if stream.pending:
             stream.trailers = encoded
-            stream.end_queued = end_stream
             return
         prefix, self._table_update_due = (TABLE_EMPTIED if self._table_update_due else b""), False
         self.ready.append(encoded.to_frames(stream.stream_id, end_stream=end_stream, prefix=prefix))
         self._sent(stream, StreamInput.SEND_END if end_stream else StreamInput.SEND_HEADERS)
 
-    def body(self, stream: Stream, parts: Sequence[bytes | memoryview], *, end_stream: bool) -> None:
-        """Queues body octets."""
+    def body(self, stream: Stream, parts: Sequence[bytes | memoryview]) -> None:
+        """Queues body octets; trailers come behind them."""
         if stream.pending is None:
             stream.pending = deque()
         stream.pending.extend(memoryview(part).cast("B") for part in parts if len(part))
-        stream.end_queued = end_stream
         if stream.pending:
             self._schedule(stream)
-        elif end_stream:
-            self._finish(stream)
 
     def widen(self, stream: Stream | None, increment: int) -> None:
         """A WINDOW_UPDATE came, for a stream or (None) for the connection.
@@ -118,7 +114,6 @@ class Outbound:
     def forget(self, stream: Stream) -> None:
         """The stream was reset: what waits in it is dropped."""
         stream.pending = None
-        stream.end_queued = False
         if stream.scheduled:
             self._blocked.remove(stream)
 
@@ -169,25 +164,13 @@ class Outbound:
                 parts.append(part[:room])
                 pending[0] = part[room:]
                 size = limit
-        last = stream.end_queued and not pending
-        flags = frames.END_STREAM if last and stream.trailers is None else 0
-        parts[0] = frames.frame_head(size, frames.DATA, flags, stream.stream_id)
+        parts[0] = frames.frame_head(size, frames.DATA, 0, stream.stream_id)
         self.ready.append(b"".join(parts))
         self.window -= size
         stream.send_window -= size
-        if flags:
-            self._sent(stream, StreamInput.SEND_END)
-        elif last:
-            self._finish(stream)
+        if not pending and stream.trailers is not None:
+            self.headers(stream, stream.trailers, end_stream=True)
         return size
-
-    def _finish(self, stream: Stream) -> None:
-        """The body is out: sends what ends the stream."""
-        if stream.trailers is not None:
-            self.headers(stream, stream.trailers, end_stream=stream.end_queued)
-        else:
-            self.ready.append(frames.frame(frames.DATA, frames.END_STREAM, stream.stream_id))
-            self._sent(stream, StreamInput.SEND_END)
 
     def _sent(self, stream: Stream, what: StreamInput) -> None:
         stream.state = STREAM_TRANSITIONS[stream.state, what]

@@ -22,7 +22,6 @@ class Stream(msgspec.Struct, eq=False):
         body_left: octets still to come by `content-length`, or None when it was not declared.
         pending: body octets to be sent, or None when there never were any.
         trailers: the header list that goes after the body.
-        end_queued: everything was queued; END_STREAM follows the last octet.
         scheduled: it stands in the sender's queue.
     """
 
@@ -34,5 +33,4 @@ class Stream(msgspec.Struct, eq=False):
     unreleased: int = 0
     pending: deque[memoryview] | None = None
     trailers: EncodedHeaders | None = None
-    end_queued: bool = False
     scheduled: bool = False
