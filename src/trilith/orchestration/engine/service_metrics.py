@@ -5,22 +5,101 @@ trilith_service_call_seconds{service, method, phase}           phase: total, que
 trilith_service_waiting{service}, trilith_service_in_flight{service}, trilith_service_replicas{service}
 trilith_calls_retried_total
 trilith_connections{protocol}, trilith_server_requests_total{protocol}
+trilith_http_responses_total{status}, trilith_refused_total{protocol, reason}
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from trilith.errors import TrilithError
-from trilith.net.grpc import GrpcServer
-from trilith.net.http1 import HttpServer
+from trilith.net.grpc import GrpcServer, GrpcStatistics
+from trilith.net.http1 import HttpServer, HttpStatistics
 from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.deployments import Deployment
 from trilith.orchestration.engine.router import Router
-from trilith.telemetry import Distribution, Metrics, Number, Snapshot
+from trilith.telemetry import Distribution, Kind, Metrics, Number, Snapshot
 
 _PHASES = ("total", "queue", "compute")
+
+
+class _Counted(NamedTuple):
+    """What the router and the servers know at one scrape."""
+
+    router: Router
+    deployments: Sequence[Deployment]
+    http: HttpStatistics
+    grpc: GrpcStatistics
+
+
+_Samples = Iterable[tuple[tuple[str, ...], float]]
+
+
+def _refused(counted: _Counted) -> _Samples:
+    for protocol, refused in (("http", counted.http.refused), ("grpc", counted.grpc.refused)):
+        yield from (((protocol, str(reason)), count) for reason, count in sorted(refused.items()))
+
+
+_FAMILIES: Final[tuple[tuple[str, Kind, str, tuple[str, ...], Callable[[_Counted], _Samples]], ...]] = (
+    (
+        "trilith_service_waiting",
+        "gauge",
+        "Calls that no replica has yet.",
+        ("service",),
+        lambda counted: (((each.service,), counted.router.waiting(each.service)) for each in counted.deployments),
+    ),
+    (
+        "trilith_service_in_flight",
+        "gauge",
+        "Calls at replicas.",
+        ("service",),
+        lambda counted: (((each.service,), each.in_flight) for each in counted.deployments),
+    ),
+    (
+        "trilith_service_replicas",
+        "gauge",
+        "Replicas that serve.",
+        ("service",),
+        lambda counted: (((each.service,), len(each.replicas)) for each in counted.deployments),
+    ),
+    (
+        "trilith_calls_retried_total",
+        "counter",
+        "Calls sent again after their replica was lost.",
+        (),
+        lambda counted: [((), counted.router.retried)],
+    ),
+    (
+        "trilith_connections",
+        "gauge",
+        "Open connections.",
+        ("protocol",),
+        lambda counted: [(("http",), counted.http.connections), (("grpc",), counted.grpc.connections)],
+    ),
+    (
+        "trilith_server_requests_total",
+        "counter",
+        "Requests handed on by the servers.",
+        ("protocol",),
+        lambda counted: [(("http",), counted.http.requests), (("grpc",), counted.grpc.calls)],
+    ),
+    (
+        "trilith_http_responses_total",
+        "counter",
+        "HTTP answers by status, those of requests that were refused at the door included.",
+        ("status",),
+        lambda counted: (((str(status),), count) for status, count in sorted(counted.http.responses.items())),
+    ),
+    (
+        "trilith_refused_total",
+        "counter",
+        "What was refused before it became a request: limits, malformed heads, too many connections.",
+        ("protocol", "reason"),
+        _refused,
+    ),
+)
 
 
 class _Method(NamedTuple):
@@ -70,66 +149,10 @@ class ServiceMetrics:
         """Adds what the router and the servers count themselves; asked at scrape."""
 
         def snapshots() -> Iterable[Snapshot]:
-            deployments = router.deployments
-
-            def gauge(name: str, help: str, values: dict[str, float]) -> Snapshot:
-                samples = [((service,), value) for service, value in values.items()]
-                return Snapshot(name=name, kind="gauge", help=help, label_names=("service",), samples=samples)
-
-            yield gauge(
-                "trilith_service_waiting",
-                "Calls that no replica has yet.",
-                {deployment.service: router.waiting(deployment.service) for deployment in deployments},
-            )
-            yield gauge(
-                "trilith_service_in_flight",
-                "Calls at replicas.",
-                {deployment.service: deployment.in_flight for deployment in deployments},
-            )
-            yield gauge(
-                "trilith_service_replicas",
-                "Replicas that serve.",
-                {deployment.service: len(deployment.replicas) for deployment in deployments},
-            )
-            yield Snapshot(
-                name="trilith_calls_retried_total",
-                kind="counter",
-                help="Calls sent again after their replica was lost.",
-                samples=[((), router.retried)],
-            )
-            web, rpc = http.statistics(), grpc.statistics()
-            yield Snapshot(
-                name="trilith_connections",
-                kind="gauge",
-                help="Open connections.",
-                label_names=("protocol",),
-                samples=[(("http",), web.connections), (("grpc",), rpc.connections)],
-            )
-            yield Snapshot(
-                name="trilith_server_requests_total",
-                kind="counter",
-                help="Requests read, refused ones included.",
-                label_names=("protocol",),
-                samples=[(("http",), web.requests), (("grpc",), rpc.calls)],
-            )
-
-            yield Snapshot(
-                name="trilith_http_responses_total",
-                kind="counter",
-                help="HTTP answers by status, those of requests that were refused at the door included.",
-                label_names=("status",),
-                samples=[((str(status),), count) for status, count in sorted(web.responses.items())],
-            )
-            yield Snapshot(
-                name="trilith_refused_total",
-                kind="counter",
-                help="What was refused before it became a request: limits, malformed heads, too many connections.",
-                label_names=("protocol", "reason"),
-                samples=[
-                    ((protocol, str(reason)), count)
-                    for protocol, refused in (("http", web.refused), ("grpc", rpc.refused))
-                    for reason, count in sorted(refused.items())
-                ],
-            )
+            counted = _Counted(router, router.deployments, http.statistics(), grpc.statistics())
+            return [
+                Snapshot(name=name, kind=kind, help=text, label_names=labels, samples=list(samples(counted)))
+                for name, kind, text, labels, samples in _FAMILIES
+            ]
 
         self._metrics.add_source(snapshots)

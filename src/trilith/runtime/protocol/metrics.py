@@ -22,7 +22,7 @@ _NUMBERS: Final[tuple[tuple[str, Kind, str, Callable[[ModelStatistics], float]],
     ("running_requests", "gauge", "Requests that execute.", lambda found: found.running),
 )
 _OUTCOMES: Final[tuple[tuple[str, Callable[[ModelStatistics], int]], ...]] = (
-    ("success", lambda found: found.success.count),
+    ("ok", lambda found: found.success.count),
     ("refused", lambda found: found.waiting.refused),
     ("expired", lambda found: found.expired),
     ("cancelled", lambda found: found.cancelled),
@@ -31,9 +31,9 @@ _OUTCOMES: Final[tuple[tuple[str, Callable[[ModelStatistics], int]], ...]] = (
 _PHASES: Final[tuple[tuple[str, Callable[[ModelStatistics], Duration]], ...]] = (
     ("total", lambda found: found.success),
     ("queue", lambda found: found.queue),
-    ("compute_input", lambda found: found.compute_input),
-    ("compute_infer", lambda found: found.compute_infer),
-    ("compute_output", lambda found: found.compute_output),
+    ("input", lambda found: found.compute_input),
+    ("compute", lambda found: found.compute_infer),
+    ("output", lambda found: found.compute_output),
 )
 
 
