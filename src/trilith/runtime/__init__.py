@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from trilith.core.request import InferRequest, InferResponse
+    from trilith.core.tensor import DataType, TensorSpec
     from trilith.runtime.backends import Backend, BackendKind, Batch, ModelFile, ModelSignature
     from trilith.runtime.handle import ModelHandle
     from trilith.runtime.references import default_roots, find_model
@@ -19,27 +21,31 @@ if TYPE_CHECKING:
     from trilith.runtime.ticket import OnDone, Ticket
 
 _HOME: Final = {
-    "Backend": "backends",
-    "BackendKind": "backends",
-    "Batch": "backends",
-    "BatchStatistics": "statistics",
-    "BatchingConfig": "schedule",
-    "Duration": "statistics",
-    "DynamicBatcher": "schedule",
-    "ModelFile": "backends",
-    "ModelHandle": "handle",
-    "ModelSignature": "backends",
-    "ModelSpec": "spec",
-    "ModelState": "spec",
-    "ModelStatistics": "statistics",
-    "OnDone": "ticket",
-    "QueueStatistics": "schedule",
-    "Runtime": "runtime",
-    "RuntimeConfig": "runtime",
-    "Ticket": "ticket",
-    "Waiting": "schedule",
-    "default_roots": "references",
-    "find_model": "references",
+    "Backend": "trilith.runtime.backends",
+    "BackendKind": "trilith.runtime.backends",
+    "Batch": "trilith.runtime.backends",
+    "BatchStatistics": "trilith.runtime.statistics",
+    "BatchingConfig": "trilith.runtime.schedule",
+    "DataType": "trilith.core.tensor",
+    "Duration": "trilith.runtime.statistics",
+    "DynamicBatcher": "trilith.runtime.schedule",
+    "InferRequest": "trilith.core.request",
+    "InferResponse": "trilith.core.request",
+    "ModelFile": "trilith.runtime.backends",
+    "ModelHandle": "trilith.runtime.handle",
+    "ModelSignature": "trilith.runtime.backends",
+    "ModelSpec": "trilith.runtime.spec",
+    "ModelState": "trilith.runtime.spec",
+    "ModelStatistics": "trilith.runtime.statistics",
+    "OnDone": "trilith.runtime.ticket",
+    "QueueStatistics": "trilith.runtime.schedule",
+    "Runtime": "trilith.runtime.runtime",
+    "RuntimeConfig": "trilith.runtime.runtime",
+    "TensorSpec": "trilith.core.tensor",
+    "Ticket": "trilith.runtime.ticket",
+    "Waiting": "trilith.runtime.schedule",
+    "default_roots": "trilith.runtime.references",
+    "find_model": "trilith.runtime.references",
 }
 
 __all__ = [
@@ -48,8 +54,11 @@ __all__ = [
     "Batch",
     "BatchStatistics",
     "BatchingConfig",
+    "DataType",
     "Duration",
     "DynamicBatcher",
+    "InferRequest",
+    "InferResponse",
     "ModelFile",
     "ModelHandle",
     "ModelSignature",
@@ -60,6 +69,7 @@ __all__ = [
     "QueueStatistics",
     "Runtime",
     "RuntimeConfig",
+    "TensorSpec",
     "Ticket",
     "Waiting",
     "default_roots",
@@ -71,4 +81,4 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    return getattr(importlib.import_module(home), name)
