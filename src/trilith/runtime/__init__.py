@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from trilith.core.tensor import DataType, TensorSpec
     from trilith.runtime.backends import Backend, BackendKind, Batch, ModelFile, ModelSignature
     from trilith.runtime.handle import ModelHandle
+    from trilith.runtime.life import ModelState
     from trilith.runtime.references import default_roots, find_model
     from trilith.runtime.runtime import Runtime, RuntimeConfig
     from trilith.runtime.schedule import BatchingConfig, DynamicBatcher, QueueStatistics, Waiting
-    from trilith.runtime.spec import ModelSpec, ModelState
+    from trilith.runtime.spec import ModelSpec
     from trilith.runtime.statistics import BatchStatistics, Duration, ModelStatistics
     from trilith.runtime.ticket import OnDone, Ticket
 
@@ -35,7 +36,7 @@ _HOME: Final = {
     "ModelHandle": "trilith.runtime.handle",
     "ModelSignature": "trilith.runtime.backends",
     "ModelSpec": "trilith.runtime.spec",
-    "ModelState": "trilith.runtime.spec",
+    "ModelState": "trilith.runtime.life",
     "ModelStatistics": "trilith.runtime.statistics",
     "OnDone": "trilith.runtime.ticket",
     "QueueStatistics": "trilith.runtime.schedule",

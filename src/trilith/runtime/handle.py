@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.tensor import TensorSpec
+from trilith.runtime.life import ModelEvent, ModelState, next_state
 from trilith.runtime.loading import LoadedVersion
-from trilith.runtime.spec import ModelSpec, ModelState
+from trilith.runtime.spec import ModelSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_PUBLIC_REASONS: Final = {
+    ModelEvent.FAILED: "failed to load; see the server's log",
+    ModelEvent.UNLOADED: "unloaded",
+    ModelEvent.STOPPED: "the runtime was stopped",
+}
 
 
 class ModelHandle:
@@ -29,6 +36,7 @@ class ModelHandle:
     """
 
     __slots__ = (
+        "_last_event",
         "_siblings",
         "config",
         "inputs",
@@ -56,6 +64,7 @@ class ModelHandle:
         self.labels: Mapping[str, tuple[str, ...]] = {}
         self.metadata: Mapping[str, str] = {}
         self._siblings = siblings
+        self._last_event: ModelEvent | None = None
 
     @property
     def backend(self) -> str:
@@ -66,6 +75,16 @@ class ModelHandle:
     def ready(self) -> bool:
         """Whether requests may be sent."""
         return self.state is ModelState.READY
+
+    @property
+    def unloaded(self) -> bool:
+        """Whether somebody wanted it unloaded, and it is."""
+        return self._last_event is ModelEvent.UNLOADED
+
+    @property
+    def public_reason(self) -> str:
+        """The reason without the names of files of this machine, which any client may know."""
+        return "" if self._last_event is None else _PUBLIC_REASONS.get(self._last_event, "")
 
     @property
     def allows_timeouts(self) -> bool:
@@ -82,11 +101,17 @@ class ModelHandle:
         self.inputs, self.outputs = loaded.offer.inputs, loaded.offer.outputs
         self.max_batch_size = loaded.offer.max_batch_size
         self.labels, self.metadata = loaded.labels, loaded.signature.metadata
-        self.state, self.reason = ModelState.READY, ""
+        self.became(ModelEvent.LOADED)
 
-    def became(self, state: ModelState, reason: str = "") -> None:
-        """Notes another state. For the runtime."""
-        self.state, self.reason = state, reason
+    def became(self, event: ModelEvent, reason: str = "") -> None:
+        """Notes what happened, and why if that is not always the same. For the runtime.
+
+        Raises:
+            Bug: it cannot happen in this state.
+        """
+        self.state = next_state(self.state, event)
+        self._last_event = event
+        self.reason = reason or self.public_reason
 
     def config_proto(self) -> Any:
         """The configuration as Triton's `ModelConfig` message, completed with what the model says of itself."""

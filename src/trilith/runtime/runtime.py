@@ -31,12 +31,13 @@ from trilith.core.request import InferRequest, InferResponse
 from trilith.errors import Draining, NoReadyReplica, SetupError, TrilithError, UnknownModel, UnknownReference
 from trilith.runtime.backends import BackendKind, builtin_backends
 from trilith.runtime.handle import ModelHandle
+from trilith.runtime.life import ModelEvent
 from trilith.runtime.loading import LoadedVersion, load_version
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.repository import ModelPlan, find_models, plan_model
 from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.progress import Progress, silent
-from trilith.runtime.spec import STOPPED, UNLOADED, ModelSpec, ModelState
+from trilith.runtime.spec import ModelSpec
 from trilith.runtime.statistics import ModelStatistics
 from trilith.runtime.ticket import OnDone, Ticket
 
@@ -128,10 +129,7 @@ class Runtime:
     @property
     def ready(self) -> bool:
         """Whether every model that should serve does. An unloaded one should not."""
-        return self._open and all(
-            handle.ready or (handle.state is ModelState.UNAVAILABLE and handle.reason == UNLOADED)
-            for handle in self.models()
-        )
+        return self._open and all(handle.ready or handle.unloaded for handle in self.models())
 
     def models(self) -> list[ModelHandle]:
         """Every version of every model that is known, loaded or not, by name and version."""
@@ -232,10 +230,10 @@ class Runtime:
             retired, model.served = model.served, {}
             self._route(name)
             for handle in model.handles:
-                handle.became(ModelState.UNLOADING)
+                handle.became(ModelEvent.RETIRED)
             await self._retire(retired)
             for handle in model.handles:
-                handle.became(ModelState.UNAVAILABLE, UNLOADED)
+                handle.became(ModelEvent.UNLOADED)
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
@@ -280,7 +278,7 @@ class Runtime:
         for handle, result in zip(handles, results, strict=True):
             if isinstance(result, BaseException):
                 failures.append(result)
-                handle.became(ModelState.UNAVAILABLE, str(result))
+                handle.became(ModelEvent.FAILED, str(result))
             else:
                 served[handle.version] = self._serve(plan.spec, handle, result)
         if not served:
@@ -328,7 +326,7 @@ class Runtime:
         for model in self._models.values():
             model.served = {}
             for handle in model.handles:
-                handle.became(ModelState.UNAVAILABLE, STOPPED)
+                handle.became(ModelEvent.STOPPED)
         await asyncio.gather(*(self._retire({served.version: served}) for served in retired))
 
     # -- refusals ----------------------------------------------------------------------------------------------------
@@ -340,7 +338,7 @@ class Runtime:
     def _refuse_route(self, name: str, version: str) -> NoReturn:
         self._check_open()
         handle = self.model(name, version)
-        if handle.reason == UNLOADED:
+        if handle.unloaded:
             raise UnknownModel(f"Request for unknown model: '{name}' has no available versions")
         raise NoReadyReplica(
             f"Request for unknown model: '{name}' version {handle.version or version} is not at ready state: it is "
@@ -372,7 +370,7 @@ def _resolve(answer: asyncio.Future[InferResponse], outcome: InferResponse | Tri
 def _unavailable(name: str, error: TrilithError) -> ModelHandle:
     handles: list[ModelHandle] = []
     handle = ModelHandle(ModelSpec(name=name), "", handles)
-    handle.became(ModelState.UNAVAILABLE, error.message)
+    handle.became(ModelEvent.FAILED, error.message)
     handles.append(handle)
     return handle
 

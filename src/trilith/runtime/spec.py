@@ -6,7 +6,6 @@ Rule 2: nothing here knows a file format or a backend.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,21 +15,6 @@ from trilith.errors import InvalidConfig
 
 DEFAULT_MAX_BATCH_SIZE: Final = 4
 """For a model that batches and does not say how much; Triton's number."""
-
-
-UNLOADED: Final = "unloaded"
-STOPPED: Final = "the runtime was stopped"
-PUBLIC_REASONS: Final = frozenset(("", UNLOADED, STOPPED))
-"""Why a model is in its state, as any client may know it; every other reason is for the operator."""
-
-
-class ModelState(enum.StrEnum):
-    """Where a model version is in its life; Triton's words."""
-
-    LOADING = "LOADING"
-    READY = "READY"
-    UNLOADING = "UNLOADING"
-    UNAVAILABLE = "UNAVAILABLE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ class FakeModel:
     platform = "identity"
     max_batch_size = 8
     state = "READY"
-    reason = ""
+    public_reason = ""
     allows_timeouts = True
 
     def __init__(self, name="m", datatype=DataType.FP32):

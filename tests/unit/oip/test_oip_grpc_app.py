@@ -7,6 +7,9 @@ from oip_fakes import FLOATS, FakeClock, FakeGrpcCall, FakeRuntime
 
 from trilith.core.request import InferResponse
 from trilith.errors import Cancelled, DeadlineExceeded, QueueFull
+from trilith.runtime import ModelSpec
+from trilith.runtime.handle import ModelHandle
+from trilith.runtime.life import ModelEvent
 from trilith.runtime.protocol import OipGrpc
 from trilith.telemetry import Metrics, RequestMetrics
 from trilith.wire.oip_messages import service_messages
@@ -140,7 +143,8 @@ def test_a_model_may_let_no_request_bring_a_timeout(app, runtime):
 
 
 def test_the_repository_index_names_no_file_of_the_server(app, runtime):
-    runtime.loaded["m"].state, runtime.loaded["m"].reason = "UNAVAILABLE", "/srv/models/m: wrong"
+    runtime.loaded["m"] = handle = ModelHandle(ModelSpec(name="m"), "1", [])
+    handle.became(ModelEvent.FAILED, "/srv/models/m: wrong")
     call = FakeGrpcCall(b"RepositoryIndex")
     app(call)
     (model,) = MESSAGES.RepositoryIndexResponse.FromString(call.answer).models

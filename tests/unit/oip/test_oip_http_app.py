@@ -9,6 +9,9 @@ from oip_fakes import FLOATS, FakeClock, FakeHttpRequest, FakeModel, FakeRuntime
 
 from trilith.core.request import InferResponse
 from trilith.errors import DeadlineExceeded, ModelError, PayloadTooLarge, QueueFull
+from trilith.runtime import ModelSpec
+from trilith.runtime.handle import ModelHandle
+from trilith.runtime.life import ModelEvent
 from trilith.runtime.protocol import OipHttp, model_source
 from trilith.runtime.protocol.routes import route_of
 from trilith.telemetry import Metrics, RequestMetrics
@@ -131,16 +134,20 @@ def test_repository_index(runtime, app, body, count):
 
 
 @pytest.mark.parametrize(
-    ("state", "reason", "shown"),
+    ("events", "shown"),
     [
-        ("READY", "", ""),
-        ("LOADING", "", ""),
-        ("UNAVAILABLE", "unloaded", "unloaded"),
-        ("UNAVAILABLE", "/srv/models/m/1/model.onnx: no such file", "failed to load; see the server's log"),
+        ([], ""),
+        ([ModelEvent.LOADED], ""),
+        ([ModelEvent.LOADED, ModelEvent.RETIRED], ""),
+        ([ModelEvent.LOADED, ModelEvent.RETIRED, ModelEvent.UNLOADED], "unloaded"),
+        ([ModelEvent.LOADED, ModelEvent.STOPPED], "the runtime was stopped"),
+        ([ModelEvent.FAILED], "failed to load; see the server's log"),
     ],
 )
-def test_the_repository_index_names_no_file_of_the_server(runtime, app, state, reason, shown):
-    runtime.loaded["m"].state, runtime.loaded["m"].reason = state, reason
+def test_the_repository_index_names_no_file_of_the_server(runtime, app, events, shown):
+    runtime.loaded["m"] = handle = ModelHandle(ModelSpec(name="m"), "1", [])
+    for event in events:
+        handle.became(event, "/srv/models/m/1/model.onnx: no such file" if event is ModelEvent.FAILED else "")
     request = FakeHttpRequest("POST", "/v2/repository/index")
     asyncio.run(app(request))
     assert json.loads(request.answer)[0]["reason"] == shown
@@ -349,7 +356,8 @@ def test_metrics(runtime, metrics):
 
 def test_a_model_that_is_not_ready_says_so(app, runtime):
     _answer_of = json.dumps(BODY).encode()
-    runtime.loaded["m"].state, runtime.loaded["m"].reason = "UNAVAILABLE", "file missing"
+    runtime.loaded["m"] = handle = ModelHandle(ModelSpec(name="m"), "1", [])
+    handle.became(ModelEvent.FAILED, "file missing")
     for request in (FakeHttpRequest("POST", PATH, _answer_of), FakeHttpRequest("GET", "/v2/models/m")):
         app(request)
         assert request.status == 503

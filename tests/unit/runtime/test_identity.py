@@ -7,6 +7,7 @@ from trilith.errors import InvalidConfig
 from trilith.runtime import Batch, ModelFile, ModelSpec
 from trilith.runtime.backends.identity import IdentityBackend
 from trilith.runtime.handle import ModelHandle
+from trilith.runtime.life import ModelEvent
 from trilith.runtime.spec import DeclaredTensor, VersionPolicy
 from trilith.testing.clock import FakeClock
 
@@ -52,7 +53,7 @@ def test_version_policies_in_triton_s_words():
 
 def test_a_handle_shows_itself():
     handle = ModelHandle(ModelSpec(name="m"), "1", [])
-    handle.became("UNAVAILABLE", "broken")
+    handle.became(ModelEvent.FAILED, "broken")
     assert repr(handle) == "<ModelHandle m/1 UNAVAILABLE: broken>"
 
 

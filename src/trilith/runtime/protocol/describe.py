@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.tensor import TensorSpec
 from trilith.errors import NoReadyReplica
-from trilith.runtime.spec import PUBLIC_REASONS
 from trilith.runtime.statistics import Duration, ModelStatistics
 
 if TYPE_CHECKING:
@@ -67,17 +66,10 @@ def is_ready(model: ModelPort) -> bool:
 def repository_index(runtime: RuntimePort, *, ready_only: bool) -> list[dict[str, str]]:
     """Every model version with its state, and why it is in it as far as that concerns a client."""
     return [
-        {"name": model.name, "version": model.version, "state": str(model.state), "reason": _public_reason(model)}
+        {"name": model.name, "version": model.version, "state": str(model.state), "reason": model.public_reason}
         for model in runtime.models()
         if is_ready(model) or not ready_only
     ]
-
-
-def _public_reason(model: ModelPort) -> str:
-    """The reason may name files of this machine: the operator sees it, in the log and in `trilith status`."""
-    if is_ready(model) or model.reason in PUBLIC_REASONS:
-        return model.reason
-    return "failed to load; see the server's log" if model.state == "UNAVAILABLE" else ""
 
 
 def statistics(runtime: RuntimePort, name: str | None = None, version: str = "") -> dict[str, Any]:

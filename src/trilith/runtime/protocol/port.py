@@ -69,8 +69,8 @@ class ModelPort(Protocol):
         ...
 
     @property
-    def reason(self) -> str:
-        """Why it is in that state, or ""."""
+    def public_reason(self) -> str:
+        """Why it is in that state as any client may know it, or ""."""
         ...
 
     def config_proto(self) -> Any:
