@@ -84,11 +84,11 @@ class GrpcServer:
         names = [each.getsockname() for server in self._servers for each in server.sockets]
         return [(name[0], name[1]) for name in names if isinstance(name, tuple)]
 
-    async def drain(self, deadline_s: float) -> int:
+    async def drain(self, timeout_s: float) -> int:
         """Stops: takes no new connection, tells clients to go, lets calls end, then cuts what is left.
 
         Args:
-            deadline_s: seconds until the calls that are left are ended with UNAVAILABLE.
+            timeout_s: seconds until the calls that are left are ended with UNAVAILABLE.
 
         Returns:
             The number of connections that had to be cut.
@@ -96,7 +96,7 @@ class GrpcServer:
         state = self._state
         if state is None:
             return 0
-        ends_at = time.monotonic() + deadline_s
+        ends_at = time.monotonic() + timeout_s
         state.draining = True
         for server in self._servers:
             server.close()

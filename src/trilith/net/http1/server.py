@@ -72,13 +72,13 @@ class HttpServer:
         """The (host, port) pairs that the server listens on, with the ports that the system chose."""
         return list(self._addresses)
 
-    async def drain(self, deadline_s: float) -> int:
+    async def drain(self, timeout_s: float) -> int:
         """Stops: takes no new connection, closes idle ones, finishes what has begun, and cuts the rest.
 
         Then it cancels what the application still does after its answers. A second call does nothing.
 
         Args:
-            deadline_s: seconds after which requests that are still unanswered lose their connection; 0 for at once.
+            timeout_s: seconds after which requests that are still unanswered lose their connection; 0 for at once.
 
         Returns:
             How many connections were cut before their answer was complete.
@@ -93,7 +93,7 @@ class HttpServer:
         state.draining = True
         for connection in list(state.connections):
             connection.close_when_idle()
-        await self._wait_until_empty(state, deadline_s)
+        await self._wait_until_empty(state, timeout_s)
         remaining = [*state.connections, *state.turned_away]
         cut = sum(connection.busy for connection in remaining)
         for connection in remaining:

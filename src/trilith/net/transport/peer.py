@@ -119,14 +119,14 @@ class Peer:
         """Whether the connection has ended."""
         return self._closed
 
-    async def close(self, deadline_s: float) -> int:
+    async def close(self, timeout_s: float) -> int:
         """Ends the connection in order: takes no new calls, finishes both sides' calls, sends what is unsent.
 
         Args:
-            deadline_s: seconds that this may take.
+            timeout_s: seconds that this may take.
 
         Returns:
-            How many calls, sent and received, were cut off at the deadline.
+            How many calls, sent and received, were cut off when that time was over.
         """
         if self._closed:
             return 0
@@ -135,7 +135,7 @@ class Peer:
             self._closing = True
             self.grant = 0
         self._check_idle()
-        await asyncio.wait([self._idle], timeout=deadline_s)
+        await asyncio.wait([self._idle], timeout=timeout_s)
         cut = len(self._outgoing) + len(self._incoming)
         self._end("this side closed the connection")
         return cut

@@ -278,7 +278,7 @@ class Agent:
 
     def _order_stop(self, replica: Replica, event: ReplicaEvent) -> None:
         self._book.event(replica, event, time.monotonic())
-        replica.process.channel.send(control.Stop(deadline_s=self._limits.stop_s))
+        replica.process.channel.send(control.Stop(timeout_s=self._limits.stop_s))
 
     def _kill(self, action: Kill) -> None:
         replica = self._book.get(action.replica_id)
@@ -358,11 +358,11 @@ class Agent:
         self._launcher.stop_listening()
         gateway = self._gateway
         if gateway is not None and gateway.alive:
-            gateway.channel.send(control.Stop(deadline_s=self._options.drain_s))
+            gateway.channel.send(control.Stop(timeout_s=self._options.drain_s))
             await gateway.end_within(self._options.drain_s + self._limits.stop_s)
         replicas = self._book.all()
         for replica in replicas:
-            replica.process.channel.send(control.Stop(deadline_s=self._limits.stop_s))
+            replica.process.channel.send(control.Stop(timeout_s=self._limits.stop_s))
             if replica.state is ReplicaState.STARTING:
                 replica.process.kill()  # it holds no request, and may be in the middle of a long import
         await asyncio.gather(*(r.process.end_within(self._limits.stop_s + 1.0) for r in replicas))

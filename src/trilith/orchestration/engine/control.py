@@ -104,9 +104,9 @@ class Failed(Message, frozen=True, tag="failed"):
 
 
 class Stop(Message, frozen=True, tag="stop"):
-    """Agent to child: finish what you have within `deadline_s` seconds, then exit."""
+    """Agent to child: finish what you have within `timeout_s` seconds, then exit."""
 
-    deadline_s: float
+    timeout_s: float
 
 
 AnyMessage = (

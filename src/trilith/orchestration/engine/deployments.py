@@ -54,7 +54,7 @@ class MethodRoute:
     Attributes:
         service: the service's name.
         method: the method's name.
-        timeout_s: the default deadline of a call.
+        timeout_s: the default time limit of a call, in seconds.
         idempotent: whether a call may run twice.
         batch_rows: the largest batch, 0 when the method takes one item at a time.
         batch_wait_s: how long an under-full batch is held.

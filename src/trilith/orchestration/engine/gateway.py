@@ -111,10 +111,10 @@ class Gateway:
             await loading
             if arguments.repositories:
                 self._channel.send(self._loaded(0, _failures(self._runtime)))
-        deadline_s = await obeying
+        timeout_s = await obeying
         # Stop accepting and finish what is in flight on both fronts; replicas and runtime serve meanwhile.
         front.draining = True
-        await asyncio.gather(http.drain(deadline_s), grpc.drain(deadline_s))
+        await asyncio.gather(http.drain(timeout_s), grpc.drain(timeout_s))
         await admin.drain(0.0)
         listener.close()
         self._router.stop()
@@ -145,7 +145,7 @@ class Gateway:
             elif isinstance(message, control.Replicas):
                 self._rows = message.replicas
             elif isinstance(message, control.Stop):
-                return message.deadline_s
+                return message.timeout_s
         return 0.0
 
     async def _prepare(self, order: control.Deploy, loading: asyncio.Task[Runtime]) -> None:

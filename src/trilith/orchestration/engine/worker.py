@@ -84,10 +84,10 @@ class Worker:
         gc.freeze()
         self._hello(peer)
         keeper = asyncio.get_running_loop().create_task(self._keep_connected())
-        deadline_s = await self._wait_stop()
+        timeout_s = await self._wait_stop()
         keeper.cancel()
         if self._peer is not None:
-            await self._peer.close(deadline_s)
+            await self._peer.close(timeout_s)
         await self._host.stop()
 
     def _model_roots(self, folder: Path) -> list[str]:
@@ -143,7 +143,7 @@ class Worker:
     async def _wait_stop(self) -> float:
         async for message in self._channel.messages():
             if isinstance(message, control.Stop):
-                return message.deadline_s
+                return message.timeout_s
         return 0.0  # the agent is gone
 
 
