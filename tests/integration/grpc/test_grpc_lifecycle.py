@@ -5,15 +5,21 @@ import datetime
 import ipaddress
 import socket
 import threading
-import time
 
 import grpc
 import pytest
 from grpc_app import RecordingApp
+from waiting import wait_until
 
 from trilith.errors import Bug, InvalidConfig, PortInUse
 from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import tls_context
+from trilith.wire.http2 import ConnectionState
+
+
+def are_draining(server):
+    """Whether each client was told to go."""
+    return all(each._http2.state is ConnectionState.DRAINING for each in server._state.connections)
 
 
 def test_a_taken_port_is_an_error(serve):
@@ -59,7 +65,7 @@ def test_drain_lets_calls_end(serve, connect):
     stopped = []
     thread = threading.Thread(target=lambda: stopped.append(server.stop()))
     thread.start()
-    time.sleep(0.2)
+    wait_until(lambda: server.call_soon(are_draining, server.server))
     assert thread.is_alive()
     server.call_soon(server.app.waiting[0].reply, b"in time")
     assert future.result(5) == b"in time"
@@ -72,8 +78,7 @@ def test_drain_cuts_at_its_deadline(serve, connect):
     channel = connect(server.target)
     futures = [channel.unary_unary("/s/Sleep").future(b""), channel.unary_unary("/s/Hold").future(b"")]
     assert server.app.started.wait(5)
-    while len(server.app.calls) < 2:
-        time.sleep(0.01)
+    wait_until(lambda: len(server.app.calls) == 2)
     assert server.run(server.server.drain(0.3)) == 1
     for future in futures:
         assert future.exception(5).code() is grpc.StatusCode.UNAVAILABLE
@@ -96,12 +101,10 @@ def test_calls_move_on_while_one_server_drains(serve, connect):
     threads = [threading.Thread(target=load) for _ in range(4)]
     for thread in threads:
         thread.start()
-    while len(answers) < 100:
-        time.sleep(0.01)
+    wait_until(lambda: len(answers) >= 100)
     assert first.stop() == 0
     seen = len(answers)
-    while len(answers) < seen + 100:
-        time.sleep(0.01)
+    wait_until(lambda: len(answers) >= seen + 100)
     stop.set()
     for thread in threads:
         thread.join(5)
@@ -141,13 +144,6 @@ def test_silent_connections_are_cut(serve):
     with socket.create_connection((host, port)) as silent:
         silent.settimeout(5)
         assert silent.recv(100) == b""
-
-
-def wait_until(condition, timeout_s=10.0):
-    ends_at = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < ends_at
-        time.sleep(0.02)
 
 
 def self_signed(folder):

@@ -117,13 +117,6 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
     uvloop.run(limited())
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Waits until the other end has caught up."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - the condition is the other end's
-            await asyncio.sleep(0.005)
-
-
 def get(target: str = "/", *headers: str) -> bytes:
     return "\r\n".join([f"GET {target} HTTP/1.1", "Host: h", *headers, "", ""]).encode()
 

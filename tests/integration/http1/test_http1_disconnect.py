@@ -6,7 +6,8 @@ import struct
 from collections.abc import AsyncIterator
 
 import pytest
-from http1_live import CHUNKED, get, post, run, serving, until
+from http1_live import CHUNKED, get, post, run, serving
+from waiting import settled, until
 
 from trilith.net.http1 import HttpRequest
 
@@ -117,7 +118,7 @@ def test_a_client_that_reads_slowly_and_leaves() -> None:
         async with serving(lambda request: request.stream(source()), tick_s=5) as live:
             with socket.create_connection((live.host, live.port)) as client:
                 client.sendall(get())
-                await asyncio.sleep(0.1)
+                await settled(lambda: live.server.statistics().bytes_sent)
             await until(lambda: ended == [True])
             await until(lambda: live.server.statistics().connections == 0)
 

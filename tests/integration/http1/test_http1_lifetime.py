@@ -11,7 +11,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from http1_live import Client, echo, get, post, run, serving, until
+from http1_live import Client, echo, get, post, run, serving
+from waiting import until
 
 from trilith.errors import InvalidConfig, PortInUse, SetupError
 from trilith.net.http1 import HttpRequest, HttpServer, tls_context

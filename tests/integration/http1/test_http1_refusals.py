@@ -5,7 +5,8 @@ import socket
 
 import orjson
 import pytest
-from http1_live import CHUNKED, echo, get, post, run, serving, until
+from http1_live import CHUNKED, echo, get, post, run, serving
+from waiting import until
 
 from trilith.net.http1 import HttpRequest
 

@@ -4,13 +4,13 @@ import http.client
 import json
 import socket
 import struct
-import time
 
 import grpc
 import numpy as np
 import pytest
 import tritonclient.grpc
 from oip_server import MAX_BODY_BYTES
+from waiting import wait_until
 
 PATH = "/v2/models/batched/infer"
 GOOD = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
@@ -163,13 +163,6 @@ def _metric(connection, line):
     return next((float(found.split()[-1]) for found in text.splitlines() if found.startswith(line)), 0.0)
 
 
-def _eventually(condition):
-    limit = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-
-
 def test_a_client_that_leaves_is_counted_and_its_request_taken_back(server, connection):
     line = 'trilith_model_requests_total{model="slow",outcome="cancelled",version="1"}'
     before = _metric(connection, line)
@@ -178,9 +171,9 @@ def test_a_client_that_leaves_is_counted_and_its_request_taken_back(server, conn
     host, port = server.http.split(":")
     with socket.create_connection((host, int(port))) as raw:
         raw.sendall(b"POST /v2/models/slow/infer HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
-        _eventually(lambda: _metric(connection, 'trilith_requests_in_flight{protocol="http"}') >= 1)
+        wait_until(lambda: _metric(connection, 'trilith_requests_in_flight{protocol="http"}') >= 1)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    _eventually(lambda: _metric(connection, line) == before + 1)
+    wait_until(lambda: _metric(connection, line) == before + 1)
     assert (
         _metric(connection, 'trilith_requests_total{endpoint="infer",method="POST",protocol="http",status="499"}') >= 1
     )

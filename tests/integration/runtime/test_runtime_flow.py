@@ -11,6 +11,7 @@ import weakref
 
 import numpy as np
 import pytest
+from waiting import until
 
 from trilith.core.context import Context
 from trilith.core.request import InferRequest
@@ -49,11 +50,6 @@ def serve(repository):
         return Runtime(repository, config=RuntimeConfig(backends={"echo": kind_of(backend)}, **config))
 
     return serve_it
-
-
-async def until(condition):
-    while not condition():  # noqa: ASYNC110 - what it waits for happens in a thread that knows no event
-        await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("policy", ["", "default_queue_policy { }"])
@@ -448,9 +444,7 @@ def test_nothing_keeps_a_request_alive(serve, run):
             await runtime.infer(sent)
             del sent
             await runtime.infer(request())
-            await asyncio.sleep(0.01)
-            gc.collect()
-            assert gone() is None
+            await until(lambda: gc.collect() >= 0 and gone() is None)
 
     run(main())
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from waiting import until
 
 from trilith.core.context import Context
 from trilith.core.request import InferRequest, InferResponse
@@ -103,8 +104,7 @@ def test_every_request_ends_once(repository, run, name, inline):
                 if number == 700:
                     reload = asyncio.ensure_future(runtime.load("m"))
             await reload
-            while len(caller.answers) + len(caller.taken_back) < 1500:  # noqa: ASYNC110 - many callbacks, no event
-                await asyncio.sleep(0.001)
+            await until(lambda: len(caller.answers) + len(caller.taken_back) >= 1500)
             (statistics,) = runtime.statistics()
             assert set(caller.answers.values()) == {1}
             assert not caller.taken_back & set(caller.answers)

@@ -95,11 +95,14 @@ def test_somebody_else_there(run, tmp_path):
             writer.write(b"220 mail server ready, tell me what you want from me today\r\n")
             await reader.read()
             writer.close()
+            await writer.wait_closed()
+            left.set()
 
+        left = asyncio.Event()
         server = await asyncio.start_unix_server(speak, path)
         with pytest.raises(SetupError, match="malformed frame"):
             await connect(path, grant=1)
-        await asyncio.sleep(0.01)
+        await left.wait()
         server.close()
         await server.wait_closed()
 

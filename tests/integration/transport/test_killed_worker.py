@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from trilith.net.transport import Listener, LostCall, Peer, Reply
 
@@ -55,11 +56,6 @@ class Gateway:
         self.process.kill()
         output, _ = self.process.communicate(timeout=10)
         return {int(line) for line in output.split()}
-
-
-async def until(condition) -> None:
-    while not condition():  # noqa: ASYNC110 - looks at what has no event
-        await asyncio.sleep(0.001)
 
 
 def test_each_call_ends_once_and_says_whether_it_was_begun(run, tmp_path):

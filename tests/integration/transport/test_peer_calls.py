@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from waiting import until
 
 from trilith.errors import Bug, Draining, InvalidConfig, PayloadTooLarge, QueueFull, ReplicaLost, ServiceError
 from trilith.net.transport import FrameLimits, IncomingCall, LostCall, Peer, PeerConfig, Reply, SharedMemoryConfig
@@ -39,11 +40,6 @@ def collect(calls: list[IncomingCall]):
         peer.on_call = calls.append
 
     return prepare
-
-
-async def until(condition) -> None:
-    while not condition():  # noqa: ASYNC110 - looks at what has no event
-        await asyncio.sleep(0.001)
 
 
 async def finish(*peers: Peer) -> None:

@@ -11,6 +11,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from trilith.net.transport import IncomingCall, LostCall, Peer, PeerConfig, SharedMemoryConfig, peer_from_socket
 from trilith.net.transport.accept_board import AcceptBoard
@@ -37,8 +38,7 @@ class Victim:
         peer.on_lost, peer.on_call = self.lost.append, self.calls.append
 
     async def ended(self) -> str:
-        while not self.peer.closed:  # noqa: ASYNC110 - looks at what has no event
-            await asyncio.sleep(0.001)
+        await until(lambda: self.peer.closed)
         self.rogue.close()
         assert self.lost == [[]]
         return self.peer.lost_reason
@@ -166,7 +166,7 @@ def test_a_frame_that_never_ends_costs_no_memory(run):
         before_bytes = resident_bytes()
         head = frames.HEADER.pack(1 << 30, frames.CALL, 0, 1, 0, 0, 1, 0.0, 0.0)
         victim.rogue.send(GREETING + head + b"x" * 1000)
-        await asyncio.sleep(0.02)
+        await until(lambda: victim.peer.statistics().bytes_received == len(GREETING + head) + 1000)
         assert resident_bytes() - before_bytes < 100 << 20
         victim.rogue.shutdown(socket.SHUT_WR)
         await victim.ended()
@@ -222,8 +222,7 @@ def test_a_peer_that_does_not_read_gets_no_more_calls_and_all_of_them_in_order_l
         places = [wire.index(bytes([number]) * 100_000) for number in range(sent)]
         assert places == sorted(places)
         victim.rogue.close()
-        while not peer.closed:  # noqa: ASYNC110 - looks at what has no event
-            await asyncio.sleep(0.001)
+        await until(lambda: peer.closed)
         assert len(victim.lost[0]) == sent
 
     run(main())
@@ -234,8 +233,7 @@ def test_answers_that_nobody_reads_are_bounded(run):
         config = PeerConfig(shared_memory=NO_SHARED_MEMORY, max_unsent_bytes=1 << 20)
         victim = Victim(config, grant=50)
         victim.rogue.send(GREETING + b"".join(frames.encode(frames.CALL, number) for number in range(50)))
-        while len(victim.calls) < 50:  # noqa: ASYNC110 - looks at what has no event
-            await asyncio.sleep(0.001)
+        await until(lambda: len(victim.calls) == 50)
         for call in victim.calls:
             call.result(b"", [b"x" * 100_000])
             await asyncio.sleep(0)
@@ -250,8 +248,9 @@ def test_what_a_peer_sent_before_it_went_is_read_though_writing_fails(run):
         victim.rogue.send(GREETING)
         await victim.peer.wait_greeted()
         replies = []
+        before_bytes = victim.peer.statistics().bytes_sent
         call_id = victim.peer.call(b"", [], replies.append)
-        await asyncio.sleep(0.01)
+        await until(lambda: victim.peer.statistics().bytes_sent > before_bytes)
         victim.rogue.send(frames.encode(frames.RESULT, call_id, b"last words"))
         victim.rogue.close()
         victim.peer.notify(b"nobody reads this")
@@ -269,8 +268,9 @@ def test_the_end_of_a_peer_that_left_much_unread_is_seen_though_nothing_is_writt
         victim.rogue.send(GREETING)
         await victim.peer.wait_greeted()
         replies = []
+        before_bytes = victim.peer.statistics().bytes_sent
         call_id = victim.peer.call(b"never read", [], replies.append)
-        await asyncio.sleep(0.01)
+        await until(lambda: victim.peer.statistics().bytes_sent > before_bytes)
         victim.rogue.send(frames.encode(frames.RESULT, call_id, b"x" * 150_000))
         victim.rogue.close()
         async with asyncio.timeout(0.9):
