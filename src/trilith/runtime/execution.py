@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from trilith.core.clock import Clock
+from trilith.core.foreign import named_error
 from trilith.core.tensor import Array
 from trilith.errors import ModelError, TrilithError
 from trilith.runtime.backends.port import Backend, Batch
@@ -107,10 +108,10 @@ class Execution:
             executed.outputs = self._split(tickets, batch, arrays)
         except TrilithError as error:
             executed.error = error
-        except Exception as error:  # noqa: BLE001 - a model is the user's code, whatever it raises
+        except BaseException as error:  # noqa: BLE001 - a model is the user's code, whatever it raises
             if len(tickets) == 1:
-                _log.warning("model '%s' failed: %s: %s", self._model, type(error).__name__, error)
-            executed.error = ModelError(f"model '{self._model}' failed: {type(error).__name__}: {error}")
+                _log.warning("model '%s' failed: %s", self._model, named_error(error))
+            executed.error = ModelError(f"model '{self._model}' failed: {named_error(error)}")
             executed.error.__cause__ = error
         executed.output_at = now()
         return executed

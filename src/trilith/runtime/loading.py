@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trilith.core.foreign import named_error
 from trilith.core.model import ModelSignature
 from trilith.errors import SetupError
 from trilith.runtime.backends.port import Backend, ModelFile
@@ -63,7 +64,7 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
             backend.close()
         if isinstance(error, SetupError):
             raise
-        raise SetupError(f"model '{file.model}' version {file.version}: {type(error).__name__}: {error}") from error
+        raise SetupError(f"model '{file.model}' version {file.version}: {named_error(error)}") from error
     return LoadedVersion(
         backends=tuple(backends),
         offer=offer,

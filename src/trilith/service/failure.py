@@ -14,6 +14,7 @@ import math
 from types import TracebackType
 from typing import Final
 
+from trilith.core.foreign import error_text, named_error
 from trilith.errors import CallerError, InvalidInput, ServiceError, SetupError, TrilithError
 
 _log: Final = logging.getLogger("trilith.service")
@@ -60,15 +61,20 @@ def explain(error: BaseException, where: str, request_id: str, *, debug: bool, l
         debug: whether the client may see the exception's type and message.
         logged: whether the log has this very exception already.
     """
-    calls = _calls(error) if isinstance(error, CallerError) else ()
-    if isinstance(error, TrilithError) and not isinstance(error, SetupError) and not calls:
-        return _known(error)
-    happened = _refused(error, calls) if calls else f"raised {type(error).__name__}: {_text(error)}"
-    if not logged:
-        _log.error("%s %s (request %s)", where, happened, request_id or "-", exc_info=error)
+    request_id = request_id or "-"
+    try:
+        calls = _calls(error) if isinstance(error, CallerError) else ()
+        if isinstance(error, TrilithError) and not isinstance(error, SetupError) and not calls:
+            return _known(error)
+        happened = _refused(error, calls) if calls else f"raised {named_error(error)}"
+        if not logged:
+            _log.error("%s %s (request %s)", where, happened, request_id, exc_info=error)
+    except BaseException as broken:  # noqa: BLE001  the user's class: whatever its attributes raise
+        happened = f"raised {type(error).__name__}, and reading it raised {type(broken).__name__}"
+        _log.error("%s %s (request %s)", where, happened, request_id)
     if debug:
         return ServiceError(f"{where} {happened}")
-    return ServiceError(f"{where} failed; see the server's log, request id {request_id or '-'}")
+    return ServiceError(f"{where} failed; see the server's log, request id {request_id}")
 
 
 def _known(error: TrilithError) -> TrilithError:
@@ -77,20 +83,14 @@ def _known(error: TrilithError) -> TrilithError:
     wanted_s = getattr(error, "retry_after_s", None)  # its constructor may not have called ours
     retry_after_s = wanted_s if isinstance(wanted_s, int | float) and 0 <= wanted_s < math.inf else None
     message: object = getattr(error, "message", "")
-    if type(error) is kind and isinstance(message, str) and retry_after_s is wanted_s:
+    text = error_text(Exception(message)) or error_text(error)
+    if type(error) is kind and type(message) is str and message == text and retry_after_s is wanted_s:
         return error
-    known: TrilithError = kind(str(message) or _text(error), retry_after_s=retry_after_s)
+    known: TrilithError = kind(text, retry_after_s=retry_after_s)
     known.__cause__ = error
     return known
 
 
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as broken:  # noqa: BLE001  the user's class: whatever its `__str__` raises
-        return f"(its text raised {type(broken).__name__})"
-
-
 def _refused(error: BaseException, calls: tuple[str, ...]) -> str:
     how = "with an argument that it refuses" if isinstance(error, InvalidInput) else "in a way that it refuses"
-    return f"called {', which called '.join(calls)} {how}: {error}"
+    return f"called {', which called '.join(calls)} {how}: {error_text(error)}"

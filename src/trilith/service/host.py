@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from trilith.core.context import Context, current_context
+from trilith.core.foreign import named_error
 from trilith.core.timeline import DECODED, STARTED, Timeline
 from trilith.errors import Cancelled, DeadlineExceeded, Draining, NotFound, SetupError, TrilithError
 from trilith.service.batching import Item
@@ -114,8 +115,9 @@ class ServiceHost:
         except TrilithError:
             raise
         except Exception as error:
-            kind = type(error).__name__
-            raise SetupError(f"{self.spec.name} could not be built: its constructor raised {kind}: {error}") from error
+            raise SetupError(
+                f"{self.spec.name} could not be built: its constructor raised {named_error(error)}"
+            ) from error
         for name, method in self.spec.methods.items():
             hosted = HostedMethod(method, bound_method(self.instance, method))
             hosted.prepare()

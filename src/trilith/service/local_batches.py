@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+from trilith.core.foreign import named_error
 from trilith.errors import Cancelled, InvalidConfig, QueueFull, ServiceError
 from trilith.runtime import BatchingConfig, DynamicBatcher, Waiting
 from trilith.service.batching import Item, columns, split_results
@@ -43,7 +44,7 @@ class _WaitingCall(Waiting):
         if self.answer.done():
             return
         if isinstance(result, StopIteration):  # a future cannot hold it
-            result = RuntimeError(f"the method raised {result!r}")
+            result = RuntimeError(f"the method raised {named_error(result)}")
         if isinstance(result, BaseException):
             self.answer.set_exception(result)
         else:

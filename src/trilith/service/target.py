@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
+from trilith.core.foreign import error_text, named_error
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.service.spec import SERVICE_ATTRIBUTE, ServiceSpec
 
@@ -139,9 +140,9 @@ def _from_name(name: str, base: pathlib.Path, target: str) -> ModuleType:
                 f"{target}: there is no module {error.name!r}; looked in {base} (modules: {', '.join(here) or 'none'}) "
                 "and in the installed packages"
             ) from error
-        raise InvalidConfig(f"{target}: importing {name} failed: {error}; is it installed?") from error
+        raise InvalidConfig(f"{target}: importing {name} failed: {error_text(error)}; is it installed?") from error
     except Exception as error:
-        raise InvalidConfig(f"{target}: importing {name} raised {type(error).__name__}: {error}") from error
+        raise InvalidConfig(f"{target}: importing {name} raised {named_error(error)}") from error
 
 
 def _from_file(path: pathlib.Path, target: str) -> ModuleType:
@@ -160,7 +161,7 @@ def _from_file(path: pathlib.Path, target: str) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[path.stem]
-        raise InvalidConfig(f"{target}: importing {path} raised {type(error).__name__}: {error}") from error
+        raise InvalidConfig(f"{target}: importing {path} raised {named_error(error)}") from error
     return module
 
 

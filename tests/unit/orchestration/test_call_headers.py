@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilith.errors import InvalidInput
+from trilith.errors import InvalidInput, UnsupportedMediaType
 from trilith.orchestration.engine.call_headers import read_headers
 from trilith.wire.calls import CallMeta, pack_call, pack_headers, pack_meta, unpack_call
 
@@ -52,3 +52,15 @@ def test_a_time_limit_that_is_none_is_refused_each_time(raw):
     for _ in range(2):
         with pytest.raises(InvalidInput, match="number of milliseconds above 0"):
             read_headers(((b"trilith-timeout-ms", raw),))
+
+
+@pytest.mark.parametrize("raw", [b"gzip", b"identity, GZIP", b"br", b"\xff"])
+def test_a_compressed_body_is_refused_with_what_to_do(raw):
+    for headers in (((b"content-encoding", raw),), ((b"content-encoding", b"identity"), (b"content-encoding", raw))):
+        with pytest.raises(UnsupportedMediaType, match="send the body as it is"):
+            read_headers(headers)
+
+
+@pytest.mark.parametrize("raw", [b"identity", b"Identity ", b"", b"identity, identity"])
+def test_a_body_that_says_it_is_as_it_is_is_read(raw):
+    assert read_headers(((b"content-encoding", raw),)).content_type == ""

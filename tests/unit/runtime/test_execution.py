@@ -90,6 +90,21 @@ def test_a_model_that_is_not_pure_is_run_once():
     assert backend.executed == [2]
 
 
+class Ending(Exception):
+    def __str__(self):
+        raise SystemExit(3)
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("error", [Ending(), SystemExit(3)])
+def test_a_thread_outlives_what_a_model_raises(error):
+    backend = FlakyBackend(lambda _: True, error=error)
+    (executed,) = execution_of(backend).run(backend, [ticket(rows(1))], 0.0)
+    assert isinstance(executed.error, ModelError)
+    assert executed.error.message.startswith(f"model 'm' failed: {type(error).__name__}: ")
+
+
 def test_errors_of_the_tree_keep_their_kind():
     backend = FlakyBackend(lambda _: True, error=InvalidInput("not UTF-8"))
     (executed,) = execution_of(backend).run(backend, [ticket(rows(1))], 0.0)

@@ -2,6 +2,7 @@
 
 import asyncio
 import builtins
+import contextlib
 import pathlib
 import threading
 
@@ -9,12 +10,23 @@ import numpy as np
 import pytest
 
 import trilith
-from trilith.errors import Cancelled, InvalidInput, QueueFull, ServiceError, TrilithError
+from trilith.errors import Cancelled, InvalidInput, NotFound, QueueFull, ServiceError, TrilithError
 from trilith.service import RemoteServiceCaller
 from trilith.service.codecs.files import RequestFolder
-from trilith.service.failure import explain
+from trilith.service.failure import Calling, explain
 
-FAULTS = ["BaseException", "GeneratorExit", "KeyboardInterrupt", "SystemExit", "StopIteration", "CancelledError", "Odd"]
+FAULTS = [
+    "BaseException",
+    "GeneratorExit",
+    "KeyboardInterrupt",
+    "SystemExit",
+    "StopIteration",
+    "CancelledError",
+    "Odd",
+    "Ending",
+    "Rigged",
+    "Unreadable",
+]
 
 
 class Odd(Exception):
@@ -22,8 +34,40 @@ class Odd(Exception):
         raise RuntimeError("no text")
 
 
+class Ending(Exception):
+    """Whoever looks at it ends the process."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+    __repr__ = __str__
+
+
+class Rigged(Exception):
+    def __str__(self) -> str:
+        return RiggedText("text")
+
+
+class RiggedText(str):
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        raise SystemExit(3)
+
+
+class Unreadable(InvalidInput):
+    def __init__(self) -> None:
+        Exception.__init__(self)
+
+    @property
+    def message(self) -> str:  # type: ignore[override]
+        raise SystemExit(3)
+
+
 def fault(name: str) -> BaseException:
-    kinds = {"Odd": Odd, "CancelledError": asyncio.CancelledError}
+    kinds = {"CancelledError": asyncio.CancelledError} | {
+        kind.__name__: kind for kind in (Odd, Ending, Rigged, Unreadable)
+    }
     kind: type[BaseException] = kinds[name] if name in kinds else getattr(builtins, name)
     return kind()
 
@@ -139,6 +183,26 @@ def test_an_error_class_of_the_users_own_is_the_nearest_of_triliths(error, kind,
     assert (found.code, found.message) == (kind.code, message)
     assert found.retry_after_s == getattr(error, "retry_after_s", None)
     assert found.__cause__ is error
+
+
+@pytest.mark.parametrize("kind", [ServiceError, QueueFull, ValueError])
+def test_a_text_that_cannot_be_encoded_becomes_one_that_can(kind):
+    found = explain(kind("half \ud800"), "X.y", "r1", debug=True, logged=True)
+    assert "half ?" in found.message
+
+
+def test_a_refusal_of_a_call_whose_text_ends_the_process_is_the_methods_failure(caplog):
+    error = NotFound("x")
+    error.__class__ = EndingRefusal
+    with contextlib.suppress(NotFound), Calling("Other.one"):
+        raise error
+    found = explain(error, "X.y", "r1", debug=True)
+    assert type(found) is ServiceError
+    assert "called Other.one" in found.message
+
+
+class EndingRefusal(NotFound):
+    __str__ = Ending.__str__
 
 
 @trilith.service

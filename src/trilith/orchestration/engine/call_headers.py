@@ -16,6 +16,7 @@ from trilith.errors import InvalidInput, UnsupportedMediaType
 from trilith.wire.calls import NATIVE_CONTENT_TYPE, pack_headers
 
 _TIMEOUT: Final = "trilith-timeout-ms"
+_ENCODING: Final = "content-encoding"
 _TRACE: Final = "trilith-timeline"
 _NOT_FORWARDED: Final = frozenset({b"content-length", b"transfer-encoding", b"connection", b"host", b"expect", b"te"})
 _KEPT: Final = 128
@@ -43,7 +44,8 @@ def read_headers(headers: tuple[tuple[bytes, bytes], ...]) -> CallHeaders:
 
     Raises:
         InvalidInput: the time limit is none.
-        UnsupportedMediaType: the body is in the encoding of calls between services, which is not checked as strictly.
+        UnsupportedMediaType: the body is compressed, which no service reads, or in the encoding of calls between
+            services, which is not checked as strictly.
     """
     forwarded: dict[str, str] = {}
     first: dict[str, str] = {}
@@ -52,6 +54,10 @@ def read_headers(headers: tuple[tuple[bytes, bytes], ...]) -> CallHeaders:
             name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
             forwarded[name] = value
             first.setdefault(name, value)
+            if name == _ENCODING and not _is_plain(value):
+                raise UnsupportedMediaType(
+                    f"content-encoding {value[:40]!r} is not read here; send the body as it is, without that header"
+                )
     if first.get("content-type", "").lower().startswith(NATIVE_CONTENT_TYPE):
         raise UnsupportedMediaType(f"{NATIVE_CONTENT_TYPE} is spoken between services only; send JSON")
     timeout = first.get(_TIMEOUT)
@@ -61,6 +67,10 @@ def read_headers(headers: tuple[tuple[bytes, bytes], ...]) -> CallHeaders:
         timeout_s=math.inf if timeout is None else _timeout_s(timeout),
         trace=first.get(_TRACE) == "1",
     )
+
+
+def _is_plain(encodings: str) -> bool:
+    return all(one.strip().lower() in ("", "identity") for one in encodings.split(","))
 
 
 def _timeout_s(text: str) -> float:

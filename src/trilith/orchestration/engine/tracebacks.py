@@ -7,12 +7,20 @@ from pathlib import Path
 from typing import Final
 
 import trilith
+from trilith.core.foreign import named_error
 
 _OURS: Final = str(Path(trilith.__file__).parent)
 
 
 def users_traceback(error: BaseException) -> str:
     """The traceback without the frames of Trilith and of the import system; all of it when nothing else is left."""
+    try:
+        return _shown(error)
+    except BaseException as broken:  # noqa: BLE001  the user's class: whatever its attributes raise
+        return f"(the traceback of {named_error(error)} cannot be shown: reading it raised {type(broken).__name__})"
+
+
+def _shown(error: BaseException) -> str:
     whole = traceback.TracebackException.from_exception(error)
     theirs = [frame for frame in whole.stack if not frame.filename.startswith((_OURS, "<frozen importlib"))]
     if theirs:
