@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import stat
+import sys
 
 import pytest
 
 from trilith.errors import InvalidConfig, PortInUse, SetupError
 from trilith.net.transport import Listener, Peer, connect
+
+connecting = sys.modules["trilith.net.transport.connect"]  # the package's name for it is the function
 
 
 def test_two_workers_connect_and_the_file_is_private_and_removed(run, tmp_path):
@@ -131,5 +135,35 @@ def test_an_impossible_grant_is_refused_and_closes_the_socket(run, tmp_path):
         with pytest.raises(InvalidConfig, match="grant"):
             Listener(lambda peer: None, grant=5000)
         listener.close()
+
+    run(main())
+
+
+def test_without_descriptors_connecting_fails_and_accepting_is_logged_once(run, tmp_path, monkeypatch, caplog):
+    path = tmp_path / "gateway.sock"
+
+    def none_left(*_args, **_named):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def main():
+        peers: list[Peer] = []
+        listener = Listener(peers.append, grant=1)
+        listener.start(path)
+        monkeypatch.setattr(connecting, "_ACCEPT_AGAIN_S", 0.01)
+        with monkeypatch.context() as patch:
+            patch.setattr(socket.socket, "accept", none_left)
+            with pytest.raises(SetupError, match="did not answer"):
+                await connect(path, grant=0, timeout_s=0.2)
+            patch.setattr(connecting, "Peer", none_left)
+            with pytest.raises(SetupError, match="ulimit -n"):
+                await connect(path, grant=0)
+        assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+            "cannot accept worker connections; trying again every 0.01 s"
+        ]
+        worker = await connect(path, grant=0)
+        worker.abort()
+        listener.close()
+        for peer in peers:
+            peer.abort()
 
     run(main())

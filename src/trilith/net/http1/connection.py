@@ -33,7 +33,6 @@ from trilith.wire.http1 import InboundBody, Refusal, RequestReader, refusal
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _COPY_BYTES: Final = 16 << 10  # below it, a chunk is copied into its frame: one buffer is cheaper than three
 _LINGER_BYTES: Final = 16 << 20
-_TURNED_AWAY: Final = 256  # connections over the limit that are told so at a time; more are cut at once
 
 
 class HttpConnection(asyncio.Protocol):
@@ -100,7 +99,7 @@ class HttpConnection(asyncio.Protocol):
             state.connections.add(self)
             return
         state.turned_away.add(self)
-        if len(state.turned_away) > _TURNED_AWAY:
+        if len(state.turned_away) > self.limits.max_turned_away:
             state.counters.refused[refusal.TOO_MANY_CONNECTIONS.reason] += 1
             self.abort()
         else:

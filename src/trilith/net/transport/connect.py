@@ -19,6 +19,7 @@ from trilith.net.transport.owner import LOG
 from trilith.net.transport.peer import Peer, checked_grant
 
 _ACCEPT_AGAIN_S: Final = 1.0
+_NO_SOCKET: Final = "cannot connect to {}: {} (see ulimit -n)"
 
 Prepare = Callable[[Peer], None]
 
@@ -68,13 +69,17 @@ async def connect(
         timeout_s: seconds for all of it.
 
     Raises:
-        SetupError: nobody listens there, or who does is no Trilith process of this version.
+        SetupError: nobody listens there, or who does is no Trilith process of this version; or this process has no
+            free file descriptors.
         InvalidConfig: the grant or the path is not possible.
     """
     address = checked_path(path)
     checked_grant(grant)
     loop = asyncio.get_running_loop()
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise SetupError(_NO_SOCKET.format(address, error)) from error
     sock.setblocking(False)
     try:
         async with asyncio.timeout(timeout_s):
@@ -87,7 +92,10 @@ async def connect(
     except asyncio.CancelledError:
         sock.close()
         raise
-    peer = peer_from_socket(sock, grant=grant, prepare=prepare, config=config)
+    try:
+        peer = peer_from_socket(sock, grant=grant, prepare=prepare, config=config)
+    except OSError as error:
+        raise SetupError(_NO_SOCKET.format(address, error)) from error
     try:
         async with asyncio.timeout(timeout_s):
             await peer.wait_greeted()
@@ -120,6 +128,7 @@ class Listener:
         self._socket: socket.socket | None = None
         self._path: Path | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._failing = False  # and the log has it
 
     def start(self, listen_on: str | Path | socket.socket) -> None:
         """Begins to accept, on the running loop.
@@ -157,7 +166,9 @@ class Listener:
 
     def _pause(self) -> None:
         if self._socket is not None and self._loop is not None:
-            LOG.exception("cannot accept worker connections; trying again in %s s", _ACCEPT_AGAIN_S)
+            if not self._failing:
+                LOG.exception("cannot accept worker connections; trying again every %s s", _ACCEPT_AGAIN_S)
+                self._failing = True
             self._loop.remove_reader(self._socket.fileno())
             self._loop.call_later(_ACCEPT_AGAIN_S, self._listen)
 
@@ -167,6 +178,7 @@ class Listener:
         try:
             sock, _ = self._socket.accept()
             peer_from_socket(sock, grant=self._grant, prepare=self._on_peer, config=self._config)
+            self._failing = False
         except (BlockingIOError, ConnectionError):  # the client went away again
             return
         except OSError:

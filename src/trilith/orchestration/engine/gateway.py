@@ -25,6 +25,7 @@ from trilith.errors import NotFound, TrilithError
 from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import HttpLimits, HttpRequest, HttpServer, tls_context
 from trilith.net.transport import IncomingCall, Listener, LostCall, Peer
+from trilith.orchestration.connections import ConnectionBounds, connection_bounds
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.application import Application, read_application
 from trilith.orchestration.engine.calls import PendingCall
@@ -36,7 +37,7 @@ from trilith.orchestration.engine.hello import Hello
 from trilith.orchestration.engine.launch import GatewayArguments
 from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.node_models import NodeModels
-from trilith.orchestration.engine.process import die_with_parent, open_to_agent
+from trilith.orchestration.engine.process import die_with_parent, open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
 from trilith.orchestration.engine.sinks import PeerSink
@@ -90,13 +91,10 @@ class Gateway:
         front.serve_plain("/metrics", self._scrape)
         front.serve_plain("/openapi.json", self._openapi)
         front.serve_plain("/docs", self._docs)
-        http = HttpServer(
-            front, limits=HttpLimits(max_body_bytes=arguments.max_body_bytes), ssl=_tls(arguments, "http/1.1")
-        )
-        grpc = GrpcServer(
-            oip_grpc, limits=GrpcLimits(max_message_bytes=arguments.max_body_bytes), ssl=_tls(arguments, "h2")
-        )
-        admin = HttpServer(self._admin)
+        http_limits, grpc_limits, admin_limits = _limits(arguments.max_body_bytes)
+        http = HttpServer(front, limits=http_limits, ssl=_tls(arguments, "http/1.1"))
+        grpc = GrpcServer(oip_grpc, limits=grpc_limits, ssl=_tls(arguments, "h2"))
+        admin = HttpServer(self._admin, limits=admin_limits)
         listener = Listener(self._connected, grant=_PEER_GRANT)
         self._service_metrics.watch(self._router, http, grpc)
         self._router.start()
@@ -295,6 +293,23 @@ class Gateway:
 
 def _failures(runtime: Runtime) -> list[str]:
     return [f"{model.name}: {model.reason}" for model in runtime.models() if model.reason]
+
+
+def _limits(max_body_bytes: int) -> tuple[HttpLimits, GrpcLimits, HttpLimits]:
+    """Those of HTTP, of gRPC and of the metrics port."""
+    http, grpc, admin = HttpLimits(), GrpcLimits(), HttpLimits()
+    most = ConnectionBounds(
+        http=http.max_connections,
+        grpc=grpc.max_connections,
+        metrics=admin.max_connections,
+        turned_away=http.max_turned_away,
+    )
+    bounds = connection_bounds(raise_descriptor_limit(), most)
+    return (
+        HttpLimits(max_body_bytes=max_body_bytes, max_connections=bounds.http, max_turned_away=bounds.turned_away),
+        GrpcLimits(max_message_bytes=max_body_bytes, max_connections=bounds.grpc),
+        HttpLimits(max_connections=bounds.metrics, max_turned_away=bounds.turned_away),
+    )
 
 
 def _tls(arguments: GatewayArguments, protocol: str) -> ssl.SSLContext | None:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import socket
 import sys
@@ -18,6 +19,7 @@ from trilith.orchestration.engine.control import AnyMessage
 from trilith.orchestration.engine.control_channel import ControlChannel, open_channel
 
 _PR_SET_PDEATHSIG = 1
+_MOST_DESCRIPTORS = 65_536
 
 
 def die_with_parent(expected_parent: int) -> None:
@@ -29,6 +31,19 @@ def die_with_parent(expected_parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != expected_parent:
         raise SystemExit(1)
+
+
+def raise_descriptor_limit() -> int:
+    """Lets this process open as many files as it may, up to 65,536; the number.
+
+    The limit that a shell sets (1024, usually) is meant for programs that use `select`.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= allowed:
+        return _MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return allowed
 
 
 async def open_to_agent(control_fd: int) -> ControlChannel:

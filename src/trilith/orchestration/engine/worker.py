@@ -28,7 +28,7 @@ from trilith.orchestration.engine import control
 from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.hello import Hello
 from trilith.orchestration.engine.launch import WorkerArguments
-from trilith.orchestration.engine.process import die_with_parent, open_to_agent
+from trilith.orchestration.engine.process import die_with_parent, open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.remote import GatewayLink, RemoteResolver
 from trilith.orchestration.engine.served_calls import ServedCalls
 from trilith.orchestration.engine.tracebacks import users_traceback
@@ -165,6 +165,7 @@ def main() -> None:
     """Entry point of the process."""
     control_fd, parent, raw = sys.argv[1:]
     die_with_parent(int(parent))
+    raise_descriptor_limit()
     # A fork of a user's (multiprocessing, say) must not keep this replica's connections open after its death.
     os.register_at_fork(after_in_child=lambda: os.close(int(control_fd)))
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -13,6 +13,7 @@ class HttpLimits:
 
     Attributes:
         max_connections: open connections; one more is answered 503 and closed.
+        max_turned_away: connections over that bound which are told so at a time; more are cut at once.
         max_url_bytes: length of the request target; beyond it 414.
         max_head_bytes: request line and header fields together; beyond it 431.
         max_headers: number of header fields; beyond it 431.
@@ -32,6 +33,7 @@ class HttpLimits:
     """
 
     max_connections: int = 1024
+    max_turned_away: int = 256
     max_url_bytes: int = 16 << 10
     max_head_bytes: int = 64 << 10
     max_headers: int = 100
