@@ -37,14 +37,13 @@ async def serving(behave):
         server.close()
 
 
-async def run_load(port, *, concurrency=4, duration_s=0.15, requests=None, stop_after_s=None, **plan):
+async def run_load(port, *, concurrency=4, duration_s=0.15, requests=None, stop_after=None, **plan):
     target = Target.parse(f"http://127.0.0.1:{port}/p")
     requests = requests if requests is not None else [prepare(target, "GET", None)]
     loop = ClosedLoop(
-        LoadPlan(target=target, requests=requests, concurrency=concurrency, duration_s=duration_s, **plan)
+        LoadPlan(target=target, requests=requests, concurrency=concurrency, duration_s=duration_s, **plan),
+        on_progress=lambda _, answers: loop.stop() if stop_after is not None and answers > stop_after else None,
     )
-    if stop_after_s is not None:
-        asyncio.get_running_loop().call_later(stop_after_s, loop.stop)
     return await loop.run()
 
 

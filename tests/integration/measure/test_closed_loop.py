@@ -115,7 +115,7 @@ def test_slow_requests_that_begin_together_are_all_sampled(load_against):
 
 
 def test_stopping_gives_what_was_measured_so_far(load_against):
-    outcome = load_against(lambda _: [OK], duration_s=30.0, stop_after_s=0.2)
+    outcome = load_against(lambda _: [OK], duration_s=30.0, stop_after=10)
     assert outcome.interrupted
     assert outcome.recorder.latencies.count > 10
     assert outcome.elapsed_s < 10

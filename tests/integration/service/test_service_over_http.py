@@ -163,7 +163,7 @@ class Front:
                 request.respond(http_status(outcome), error_body(outcome, "request-1"), headers=extra)
             else:
                 [body] = buffers  # type: ignore[misc]
-                request.respond(outcome.status, body, content_type=outcome.content_type.encode())
+                request.respond(200, body, content_type=outcome.content_type.encode())
 
         context = Context(request_id="request-1", timeline=Timeline("service", 2), headers=headers)
         call = ServiceCall(meta, [request.body_nowait()], context, done)
