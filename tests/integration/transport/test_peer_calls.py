@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import random
@@ -347,6 +348,33 @@ def test_without_memfd_everything_works_in_frames(run, monkeypatch):
         calls[2].result(b"", calls[2].buffers)
         assert bytes((await future).buffers[0]) == b"z" * 5_000_000
         assert not second.statistics().accept_board
+        second.abort()
+        await until(lambda: first.closed)
+        assert lost == [LostCall(begun, True), LostCall(held, False)]
+        await finish(first)
+
+    run(main())
+
+
+def test_a_side_that_can_map_nothing_gets_and_answers_all_the_same(run, monkeypatch, caplog):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    async def main():
+        calls: list[IncomingCall] = []
+        lost: list[LostCall] = []
+        monkeypatch.setattr("trilith.net.transport.mapped_segments.map_memory", refuse)
+        monkeypatch.setattr("trilith.net.transport.accept_board.map_memory", refuse)
+        first, second = await linked_peers(prepare_other=collect(calls))
+        first.on_lost = lost.extend
+        begun, held = first.call(b"", [], print), first.call(b"", [], print)
+        future = ask(first, b"", [b"z" * 5_000_000, b"y" * 100_000])
+        await until(lambda: len(calls) == 3)
+        calls[0].begin()
+        calls[2].begin()
+        calls[2].result(b"", calls[2].buffers)
+        assert [bytes(buffer) for buffer in (await future).buffers] == [b"z" * 5_000_000, b"y" * 100_000]
+        assert first.statistics().buffers_shared == second.statistics().buffers_shared == 2
         second.abort()
         await until(lambda: first.closed)
         assert lost == [LostCall(begun, True), LostCall(held, False)]

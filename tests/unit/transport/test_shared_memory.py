@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
+import resource
 import threading
 
 import numpy as np
@@ -251,6 +253,61 @@ def test_a_pipe_is_no_segment():
     os.close(writing)
     with pytest.raises(MalformedFrame):
         map_memory(reading, 4096)
+    os.close(reading)
+
+
+@pytest.fixture
+def no_descriptors():
+    """This process can open no more files while the block runs; those that it has stay open."""
+
+    @contextlib.contextmanager
+    def none_left():
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    return none_left
+
+
+def test_a_segment_that_cannot_be_mapped_is_read_through_its_descriptor(no_descriptors, caplog):
+    linked = Linked()
+    announce = linked.mapped.add
+
+    def without_descriptors(*args, **named):
+        with no_descriptors():
+            announce(*args, **named)
+
+    linked.mapped.add = without_descriptors
+    with no_descriptors(), pytest.raises(OSError, match="Too many"):
+        os.dup(0)
+    for number in range(20):  # more than there are slots: each is given back
+        content = bytes([number]) * 4000
+        part = linked.pool.store(content, 0.0)
+        with no_descriptors():
+            view = linked.mapped.view(part)
+        assert (bytes(view), view.readonly) == (content, False)
+        assert linked.used() == 0
+    assert linked.pool.counts()[0] == 1
+    assert caplog.text.count("cannot be mapped") == 1
+    for part in (SharedPart(0, 4, 1), SharedPart(0, 0, 4097)):
+        with pytest.raises(MalformedFrame, match="outside"):
+            linked.mapped.view(part)
+    [segment] = linked.mapped._segments.values()
+    linked.mapped.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(segment._descriptor)
+
+
+def test_a_segment_that_is_not_what_it_says_is_refused_though_it_cannot_be_mapped(no_descriptors):
+    descriptor, memory = create_memory("sealed", 4096)
+    with no_descriptors(), pytest.raises(MalformedFrame, match="expected a shared segment of"):
+        MappedSegments(1 << 20).add(0, descriptor, slots=1, slot_bytes=4096)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    memory.close()
 
 
 def test_a_sealed_segment_cannot_be_shrunk():

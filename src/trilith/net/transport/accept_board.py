@@ -3,12 +3,13 @@
 Rule 1: the board is memory of the calling side, shared with the called side: one word of 8 bytes a call slot.
 Rule 2: `IncomingCall.begin` stores the call's whole id into the word of its slot: no system call, and the store
         survives SIGKILL a nanosecond later. A slot's next call has another id, so an old mark is never misread.
-Rule 3: without a board (no memfd) the called side sends ACCEPT frames, each flushed at once.
+Rule 3: without a board (no memfd, no room to map it) the called side sends ACCEPT frames, each flushed at once.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 from typing import Final
 
 from trilith.net.transport.descriptors import create_memory, map_memory
@@ -39,13 +40,18 @@ class AcceptBoard:
         return cls(memory), descriptor
 
     @classmethod
-    def receive(cls, descriptor: int) -> AcceptBoard:
-        """The board that the other side created; closes the descriptor in every case.
+    def receive(cls, descriptor: int) -> AcceptBoard | None:
+        """The board that the other side created, None when there is no room for it; closes the descriptor.
 
         Raises:
             MalformedFrame: it is none.
         """
-        return cls(map_memory(descriptor, _BOARD_BYTES))
+        try:
+            return cls(map_memory(descriptor, _BOARD_BYTES))
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
 
     def mark(self, call_id: int) -> None:
         """Records that the call was begun. From any thread."""

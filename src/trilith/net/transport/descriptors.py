@@ -35,22 +35,22 @@ def create_memory(name: str, size: int) -> tuple[int, mmap.mmap]:
 
 
 def map_memory(descriptor: int, size: int) -> mmap.mmap:
-    """Maps memory that another process created; closes the descriptor in every case.
+    """Maps memory that another process created. The descriptor stays the caller's.
 
     Raises:
-        MalformedFrame: it is not of that size, not sealed, or cannot be mapped.
+        MalformedFrame: it is not of that size, or not sealed.
+        OSError: this process has no room for it, or no descriptor (a mapping holds one of its own).
     """
     try:
         found = os.fstat(descriptor).st_size
-        if found != size:
-            raise MalformedFrame(f"expected a shared segment of {size} bytes, got {found}")
-        if not fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
-            raise MalformedFrame("expected a shared segment that is sealed against shrinking")
-        return _map(descriptor, size)
+        seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
     except OSError as error:
-        raise MalformedFrame(f"a shared segment of {size} bytes cannot be mapped: {error}") from error
-    finally:
-        os.close(descriptor)
+        raise MalformedFrame(f"expected a shared segment: {error}") from error
+    if found != size:
+        raise MalformedFrame(f"expected a shared segment of {size} bytes, got {found}")
+    if not seals & fcntl.F_SEAL_SHRINK:
+        raise MalformedFrame("expected a shared segment that is sealed against shrinking")
+    return _map(descriptor, size)
 
 
 def allocate_lazily(size: int) -> memoryview:

@@ -5,6 +5,7 @@ Rule 2: a buffer is handed out as a view over a `ctypes` array that lies on the 
         made of it keep that array alive, and its weak reference's callback is one store of one byte: it may run in any
         thread and in the middle of a collection.
 Rule 3: dropping a segment here does not unmap it under living views; they hold the mapping.
+Rule 4: a segment that cannot be mapped here is read through its descriptor. That costs a copy, and nobody his answer.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from functools import partial
 from typing import Final
 
 from trilith.net.transport.descriptors import map_memory
+from trilith.net.transport.owner import LOG
 from trilith.net.transport.shared_memory import MAX_SLOTS, SEGMENT_HEADER_BYTES, STATE_STRIDE_BYTES
 from trilith.wire.frames import MalformedFrame, SharedPart
 
 MAX_SEGMENTS: Final = 4096
+_FREE: Final = b"\0"
 
 _Array = ctypes.Array[ctypes.c_ubyte]
 _References = list["weakref.ref[_Array] | None"]
@@ -41,10 +44,7 @@ class _MappedSegment:
         ]
 
     def view(self, slot: int, size: int) -> memoryview:
-        if slot >= self.slots or size > self.slot_bytes:
-            raise MalformedFrame(
-                f"{size} bytes in slot {slot} lie outside a segment of {self.slots} slots of {self.slot_bytes} bytes"
-            )
+        _check_place(self, slot, size)
         if self._references[slot] is not None:
             raise MalformedFrame(f"slot {slot} was sent again while it is still read here")
         array = self._array_type.from_buffer(self.memory, SEGMENT_HEADER_BYTES + slot * self.slot_bytes)
@@ -57,9 +57,55 @@ class _MappedSegment:
         self._release.clear()
 
 
+class _ReadSegment:
+    """A segment that there is no room to map: what is in it is copied out, and the slot is given back at once."""
+
+    def __init__(self, descriptor: int, slots: int, slot_bytes: int) -> None:
+        self.slots = slots
+        self.slot_bytes = slot_bytes
+        self.size_bytes = SEGMENT_HEADER_BYTES + slots * slot_bytes
+        self._descriptor = descriptor
+
+    def view(self, slot: int, size: int) -> memoryview:
+        _check_place(self, slot, size)
+        start = SEGMENT_HEADER_BYTES + slot * self.slot_bytes
+        try:
+            copy = memoryview(bytearray(size))
+            done = 0
+            while done < size:
+                done += os.preadv(self._descriptor, [copy[done:]], start + done)
+            os.pwrite(self._descriptor, _FREE, slot * STATE_STRIDE_BYTES)
+        except (OSError, MemoryError) as error:
+            raise MalformedFrame(f"{size} bytes of a shared segment cannot be read: {error}") from error
+        return copy
+
+    def drop(self) -> None:
+        os.close(self._descriptor)
+
+
+def _check_place(segment: _MappedSegment | _ReadSegment, slot: int, size: int) -> None:
+    if slot >= segment.slots or size > segment.slot_bytes:
+        raise MalformedFrame(
+            f"{size} bytes in slot {slot} lie outside a segment of {segment.slots} slots of {segment.slot_bytes} bytes"
+        )
+
+
 def _release(states: memoryview, references: _References, slot: int, _: weakref.ref[_Array]) -> None:
     references[slot] = None  # before the store: after it the other side may fill and send the slot again
     states[slot * STATE_STRIDE_BYTES] = 0
+
+
+def _received(descriptor: int, slots: int, slot_bytes: int, size: int) -> _MappedSegment | _ReadSegment:
+    try:
+        memory = map_memory(descriptor, size)
+    except OSError as error:
+        LOG.warning("a shared segment of %d bytes cannot be mapped: %s; what comes in it is copied", size, error)
+        return _ReadSegment(descriptor, slots, slot_bytes)
+    except MalformedFrame:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return _MappedSegment(memory, slots, slot_bytes)
 
 
 class MappedSegments:
@@ -71,11 +117,11 @@ class MappedSegments:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._segments: dict[int, _MappedSegment] = {}
+        self._segments: dict[int, _MappedSegment | _ReadSegment] = {}
         self.total_bytes = 0
 
     def add(self, index: int, descriptor: int, *, slots: int, slot_bytes: int) -> None:
-        """Maps a new segment; the descriptor is closed in every case.
+        """Maps a new segment; the descriptor is this object's to close.
 
         Raises:
             MalformedFrame: it is not what was announced, or over the bound.
@@ -85,8 +131,7 @@ class MappedSegments:
         if problem is not None:
             os.close(descriptor)
             raise MalformedFrame(problem)
-        memory = map_memory(descriptor, size)
-        self._segments[index] = _MappedSegment(memory, slots, slot_bytes)
+        self._segments[index] = _received(descriptor, slots, slot_bytes, size)
         self.total_bytes += size
 
     def _problem(self, index: int, slots: int, slot_bytes: int, size: int) -> str | None:
