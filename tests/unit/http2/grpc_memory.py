@@ -73,11 +73,11 @@ class MemoryLoop:
 class MemoryClient(RawClient):
     """Speaks to an application through a whole `GrpcConnection`."""
 
-    def __init__(self, app=None, *, greet=True, **limits):
+    def __init__(self, app=None, *, greet=True, streaming=(), **limits):
         super().__init__(greet=False)
         self.calls = []
         self.loop = MemoryLoop()
-        self.state = ServerState(app or self.calls.append, GrpcLimits(**limits), self.loop)
+        self.state = ServerState(app or self.calls.append, GrpcLimits(**limits), self.loop, streaming)
         self.transport = MemoryTransport()
         self.server = GrpcConnection(self.state)
         self.server.connection_made(self.transport)

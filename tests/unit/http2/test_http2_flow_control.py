@@ -5,7 +5,15 @@ from http2_wire import RawClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilith.wire.http2 import ConnectionFailed, DataReceived, EncodedHeaders, ErrorCode, Http2Limits, StreamReset
+from trilith.wire.http2 import (
+    ConnectionFailed,
+    DataReceived,
+    EncodedHeaders,
+    ErrorCode,
+    Http2Limits,
+    Refusal,
+    StreamReset,
+)
 from trilith.wire.http2 import frames as f
 
 HEAD = EncodedHeaders([(b":status", b"200")])
@@ -129,7 +137,7 @@ def test_the_stream_window_opens_as_octets_are_released():
     client.connection.release(1, 20_000)
     assert client.output() == [(f.WINDOW_UPDATE, 0, 1, (60_000).to_bytes(4, "big"))]
     assert len(client.receive(piece * 6)) == 6
-    assert client.receive(piece) == [StreamReset(1, ErrorCode.FLOW_CONTROL_ERROR, False)]
+    assert client.receive(piece) == [StreamReset(1, ErrorCode.FLOW_CONTROL_ERROR, False, Refusal.FLOW_CONTROL)]
 
 
 def test_padding_is_released_by_itself():
@@ -159,7 +167,9 @@ def test_the_connection_window_is_kept_open_and_enforced():
     tight = RawClient(Http2Limits(connection_window_bytes=65_535, stream_window_bytes=1 << 20))
     tight.connection._inbound._window = 10
     [event] = tight.receive(tight.headers(1) + f.frame(f.DATA, 0, 1, b"x" * 11))[1:]
-    assert event == ConnectionFailed(ErrorCode.FLOW_CONTROL_ERROR, "more DATA than the connection's window allows")
+    assert event == ConnectionFailed(
+        ErrorCode.FLOW_CONTROL_ERROR, "more DATA than the connection's window allows", Refusal.FLOW_CONTROL
+    )
 
 
 @pytest.mark.parametrize("size", [0, 100])

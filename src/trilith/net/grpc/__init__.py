@@ -1,6 +1,6 @@
-"""gRPC over our own HTTP/2: a server for unary calls.
+"""gRPC over our own HTTP/2: a server for calls of all four kinds.
 
-`GrpcServer(app)` calls `app(call)` for each complete call; `GrpcCall` has the message and takes the answer.
+`GrpcServer(app)` calls `app(call)` for each call; `GrpcCall` has the messages and takes the answers.
 """
 
 from trilith.net.grpc.call import GrpcCall

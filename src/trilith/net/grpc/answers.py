@@ -23,11 +23,21 @@ def ok_trailers(extra: Sequence[Field]) -> EncodedHeaders:
     return EncodedHeaders(status_trailers(GrpcStatus.OK, extra=extra)) if extra else _OK_TRAILERS
 
 
-def failure(status: GrpcStatus, message: str) -> EncodedHeaders:
+def head(metadata: Sequence[Field]) -> EncodedHeaders:
+    """The head of an answer in parts, with initial metadata."""
+    return EncodedHeaders([*_HEAD, *metadata]) if metadata else OK_HEAD
+
+
+def failure(status: GrpcStatus, message: str, extra: Sequence[Field] = ()) -> EncodedHeaders:
     """The only header list of an answer without a message ("trailers only")."""
     # Compression is among what is not implemented, so the client is told what is (compression.md of gRPC).
-    extra = _ACCEPTS if status is GrpcStatus.UNIMPLEMENTED else ()
-    return EncodedHeaders([*_HEAD, *status_trailers(status, message, extra)])
+    accepts = _ACCEPTS if status is GrpcStatus.UNIMPLEMENTED else ()
+    return EncodedHeaders([*_HEAD, *accepts, *status_trailers(status, message, extra)])
+
+
+def failure_trailers(status: GrpcStatus, message: str, extra: Sequence[Field] = ()) -> EncodedHeaders:
+    """The trailers of an answer that went wrong after it had begun."""
+    return EncodedHeaders(status_trailers(status, message, extra))
 
 
 def refusal(http_status: int) -> EncodedHeaders:

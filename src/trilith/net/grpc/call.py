@@ -1,8 +1,13 @@
-"""One gRPC call as the application sees it.
+"""One gRPC call as the application sees it: of all four kinds.
 
-Rule 1: a call is answered once. A second answer is a mistake of the application and raises `Bug`; an answer after the
-call was cancelled (client gone, deadline passed) is none, and does nothing.
+    one message in, one out     `call.message`, then `call.reply(...)`
+    one in, many out            `call.message`, then `await call.send(...)` as often as wanted, then `call.finish()`
+    many in, one or many out    `async for message in call.messages()`, and either way of answering, in any order
+
+Rule 1: a call is answered once, by `reply`, `finish` or `fail`. A second answer is a mistake of the application and
+raises `Bug`; an answer after the call was cancelled (client gone, deadline passed) is none, and does nothing.
 Rule 2: `on_cancel`, or the task, is told once, and only if there was no answer.
+Rule 3: both ways are held back. What is not read is not granted to the client again; `send` waits while much waits.
 """
 
 from __future__ import annotations
@@ -10,10 +15,11 @@ from __future__ import annotations
 import asyncio
 import enum
 import uuid
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
-from trilith.errors import Bug, TrilithError
+from trilith.errors import Bug, Cancelled, TrilithError
+from trilith.net.grpc.inbox import MessageInbox
 from trilith.wire.grpc_messages import MessageReader
 from trilith.wire.grpc_request import CallHead
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
@@ -36,41 +42,71 @@ _CANCELLED: Final = CallState.CANCELLED
 
 
 class CallSink(Protocol):
-    """What a call needs of its connection."""
+    """What a call needs of its connection.
 
-    def send_reply(self, call: GrpcCall, message: bytes, trailers: Sequence[Field]) -> None:
-        """Sends head, message and trailers."""
+    Attributes:
+        draining: the client was asked to go elsewhere.
+    """
+
+    draining: bool
+
+    @property
+    def peer_certificate(self) -> Mapping[str, Any] | None:
+        """The client's certificate as `ssl.SSLSocket.getpeercert` gives it."""
         ...
 
-    def send_failure(self, call: GrpcCall, status: GrpcStatus, message: str) -> None:
-        """Sends a status without a message."""
+    def send_reply(self, call: GrpcCall, message: bytes, trailers: Sequence[Field]) -> None:
+        """Sends what is left of head, message and trailers."""
+        ...
+
+    def send_failure(self, call: GrpcCall, status: GrpcStatus, message: str, trailers: Sequence[Field] = ()) -> None:
+        """Ends the call with a status, behind what was sent."""
+        ...
+
+    def send_head(self, call: GrpcCall, metadata: Sequence[Field]) -> None:
+        """Sends the head of an answer in parts."""
+        ...
+
+    def send_message(self, call: GrpcCall, message: bytes) -> bool:
+        """Sends a message; False when the sender should wait for `call.room`."""
+        ...
+
+    def send_end(self, call: GrpcCall, trailers: Sequence[Field]) -> None:
+        """Ends the call with OK, behind what was sent."""
         ...
 
 
 class GrpcCall:
-    """A unary call: one message came, one is to be sent.
+    """One call, from its head to its status.
 
     Attributes:
         path: `b"/package.Service/Method"`.
-        message: the request message, uncompressed; a read-only view when it came in several frames.
+        message: the request message, uncompressed; a read-only view when it came in several frames. Empty when the
+            client may send many (see `GrpcServer`): those come from `messages`.
         deadline: absolute instant on the monotonic clock, or None. The server enforces it; use it to give up early.
         received_at: monotonic instant at which the message was complete.
         peer: the client's address, for logs.
         on_cancel: set it in a handler without a task; called once when the client takes the call back, goes away, or
             the deadline passes before the answer.
+        on_drain: called once when the connection asks its client to go elsewhere (the server stops, or the connection
+            has its age): a call without a natural end should end now.
     """
 
     __slots__ = (
         "_head",
         "_request_id",
         "deadline",
+        "head_sent",
         "held_bytes",
+        "inbox",
         "message",
         "on_cancel",
+        "on_drain",
         "path",
         "peer",
         "reader",
         "received_at",
+        "room",
         "sink",
         "state",
         "stream_id",
@@ -88,8 +124,12 @@ class GrpcCall:
         self.received_at = now
         self.peer = peer
         self.on_cancel: Callable[[], None] | None = None
+        self.on_drain: Callable[[], None] | None = None
         self.state = CallState.RECEIVING
         self.reader: MessageReader | None = None
+        self.inbox: MessageInbox | None = None
+        self.room: asyncio.Event | None = None
+        self.head_sent = False
         self.held_bytes = 0
         self.task: asyncio.Task[None] | None = None
         self._head = head
@@ -113,13 +153,23 @@ class GrpcCall:
 
     @property
     def answered(self) -> bool:
-        """True once `reply` or `fail` was called, by the application or by the server on its behalf."""
+        """True once `reply`, `finish` or `fail` was called, by the application or by the server on its behalf."""
         return self.state is _ANSWERED
 
     @property
     def cancelled(self) -> bool:
         """True when nobody waits for the answer any more."""
         return self.state is _CANCELLED
+
+    @property
+    def draining(self) -> bool:
+        """True once the connection has asked its client to go elsewhere; `on_drain` tells when that begins."""
+        return self.sink.draining
+
+    @property
+    def peer_certificate(self) -> Mapping[str, Any] | None:
+        """The client's certificate, verified by TLS, as `ssl.SSLSocket.getpeercert` gives it; None without one."""
+        return self.sink.peer_certificate
 
     @property
     def request_id(self) -> str:
@@ -145,14 +195,75 @@ class GrpcCall:
             self.sink.send_reply(self, octets, trailers)
             self.state = _ANSWERED
 
-    def fail(self, status: GrpcStatus, message: str) -> None:
-        """Answers with a status and a sentence for the caller.
+    def messages(self) -> MessageInbox:
+        """The messages of the client, as they come; it is held back while nobody reads. To be read by one task.
+
+        Reading raises `Cancelled` when the call is over, and what is wrong with a message when one cannot be read.
+        """
+        if self.inbox is None:  # one message, which is here
+            self.inbox = MessageInbox(_ignore, _ignore, _same)
+            self.inbox.received(0, [self.message])
+            self.inbox.end()
+        return self.inbox
+
+    def begin(self, metadata: Sequence[Field] = ()) -> None:
+        """Sends the head of the answer, before the first message is known.
+
+        Args:
+            metadata: initial metadata, names in lower case; see `metadata_field` for binary values.
+
+        Raises:
+            Bug: the call was answered before, or its head was sent.
+        """
+        if self._may_answer():
+            if self.head_sent:
+                raise Bug(f"{self!r}: the head was sent before; initial metadata goes out once, before all messages")
+            self.sink.send_head(self, metadata)
+
+    async def send(self, message: bytes | bytearray | memoryview) -> None:
+        """Sends one of several messages; returns when the next one may come. `finish` or `fail` ends the answer.
+
+        Raises:
+            Cancelled: nobody waits for it any more.
+            PayloadTooLarge: it is over the limit of the server (`max_response_bytes`).
+            Bug: the call was answered before.
+        """
+        if not self._may_answer():
+            raise Cancelled("the client took the call back, or its deadline has passed")
+        octets = message if isinstance(message, bytes) else bytes(memoryview(message))
+        if self.sink.send_message(self, octets):
+            return
+        room = self.room
+        if room is None:
+            room = self.room = asyncio.Event()
+        room.clear()
+        await room.wait()
+        if self.state is _CANCELLED:
+            raise Cancelled("the client took the call back, or its deadline has passed")
+
+    def finish(self, *, trailers: Sequence[Field] = ()) -> None:
+        """Ends an answer in parts with status OK, behind all messages sent.
 
         Raises:
             Bug: the call was answered before.
         """
         if self._may_answer():
-            self.sink.send_failure(self, status, message)
+            self.sink.send_end(self, trailers)
+            self.state = _ANSWERED
+
+    def fail(self, status: GrpcStatus, message: str, *, trailers: Sequence[Field] = ()) -> None:
+        """Answers with a status and a sentence for the caller, behind the messages that were sent.
+
+        Args:
+            status: what is wrong.
+            message: for a person.
+            trailers: further trailing metadata, `grpc-status-details-bin` for one.
+
+        Raises:
+            Bug: the call was answered before.
+        """
+        if self._may_answer():
+            self.sink.send_failure(self, status, message, trailers)
             self.state = _ANSWERED
 
     def fail_error(self, error: TrilithError) -> None:
@@ -169,3 +280,11 @@ class GrpcCall:
             path = self.path.decode("latin-1")
             raise Bug(f"{path} was answered twice (request id {self.request_id}): its handler must answer once")
         return state is not _CANCELLED
+
+
+def _ignore(_: int) -> None:
+    """Nobody is to be told: the message was here before the application."""
+
+
+def _same(message: bytes | memoryview) -> bytes | memoryview:
+    return message

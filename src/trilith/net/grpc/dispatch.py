@@ -36,6 +36,10 @@ def dispatch(state: ServerState, call: GrpcCall) -> None:
 def cancel(call: GrpcCall) -> None:
     """Tells the application that nobody waits for this call any more."""
     call.state = CallState.CANCELLED
+    if call.inbox is not None:
+        call.inbox.fail(Cancelled("the client took the call back, or its deadline has passed"))
+    if call.room is not None:
+        call.room.set()
     if call.task is not None:
         call.task.cancel()
     on_cancel, call.on_cancel = call.on_cancel, None
@@ -45,6 +49,17 @@ def cancel(call: GrpcCall) -> None:
         on_cancel()
     except Exception:  # noqa: BLE001 - the application's
         _log.exception("%r: on_cancel failed", call)
+
+
+def tell_drain(call: GrpcCall) -> None:
+    """Tells the application that the connection of this call should end, once."""
+    on_drain, call.on_drain = call.on_drain, None
+    if on_drain is None:
+        return
+    try:
+        on_drain()
+    except Exception:  # noqa: BLE001 - the application's
+        _log.exception("%r: on_drain failed", call)
 
 
 async def _run(call: GrpcCall, answer: Coroutine[Any, Any, None]) -> None:

@@ -7,11 +7,12 @@ import contextlib
 import socket
 import ssl as tls
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from trilith.errors import Bug
-from trilith.net.grpc.connection import DRAIN_HEARD_S, GrpcConnection
+from trilith.net.grpc.connection import GrpcConnection
+from trilith.net.grpc.lifetime import DRAIN_HEARD_S
 from trilith.net.grpc.limits import GrpcLimits
 from trilith.net.grpc.state import GrpcApp, ServerState
 from trilith.net.grpc.statistics import GrpcStatistics
@@ -24,16 +25,26 @@ _TASKS_END_S: Final = 1.0
 
 
 class GrpcServer:
-    """Serves an application of unary calls, on the loop that starts it.
+    """Serves an application, on the loop that starts it.
 
     Args:
         app: see `GrpcApp`.
+        streaming: paths of the methods whose clients may send several messages: the application gets their calls with
+            the head, and reads `call.messages()`. All other methods take one message; any may send several.
         limits: the bounds.
         ssl: a server context that offers `h2` by ALPN; None for clear text.
     """
 
-    def __init__(self, app: GrpcApp, *, limits: GrpcLimits | None = None, ssl: tls.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        app: GrpcApp,
+        *,
+        streaming: Collection[bytes] = (),
+        limits: GrpcLimits | None = None,
+        ssl: tls.SSLContext | None = None,
+    ) -> None:
         self._app = app
+        self._streaming = streaming
         self._limits = limits if limits is not None else GrpcLimits()
         self._ssl = ssl
         self._state: ServerState | None = None
@@ -64,7 +75,7 @@ class GrpcServer:
             raise Bug("this gRPC server was started before: make a new one")
         listening = sockets if sockets is not None else listen_tcp(host, port, reuse_port=reuse_port)
         loop = asyncio.get_running_loop()
-        state = self._state = ServerState(self._app, self._limits, loop)
+        state = self._state = ServerState(self._app, self._limits, loop, self._streaming)
         handshake_s = self._limits.handshake_timeout_s if self._ssl is not None else None
         for each in listening:
             self._servers.append(

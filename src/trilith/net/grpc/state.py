@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from trilith.net.grpc.call import GrpcCall
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from trilith.net.grpc.connection import GrpcConnection
 
 GrpcApp = Callable[[GrpcCall], Coroutine[Any, Any, None] | None]
-"""Called on the loop's thread when a call's message is complete. It returns None when it has answered, or will answer
+"""Called on the loop's thread when a call's message is complete, or with the head of a call to one of the methods that
+take several messages. It returns None when it has answered, or will answer
 later by `reply` or `fail` (no task is made: the fast path), or a coroutine, which runs as a task and is cancelled when
 the call is. An exception becomes a status: a `TrilithError` its own, anything else INTERNAL without detail."""
 
@@ -22,10 +23,29 @@ the call is. An exception becomes a status: a `TrilithError` its own, anything e
 class ServerState:
     """One server's application, bounds, counts and open connections."""
 
-    __slots__ = ("app", "buffered_bytes", "changed", "connections", "counters", "draining", "limits", "loop", "tasks")
+    __slots__ = (
+        "app",
+        "buffered_bytes",
+        "changed",
+        "connections",
+        "counters",
+        "draining",
+        "limits",
+        "loop",
+        "streaming",
+        "tasks",
+    )
 
-    def __init__(self, app: GrpcApp, limits: GrpcLimits, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        app: GrpcApp,
+        limits: GrpcLimits,
+        loop: asyncio.AbstractEventLoop,
+        streaming: Collection[bytes] = (),
+    ) -> None:
         self.app = app
+        self.streaming = frozenset(streaming)
+        """Paths of the methods whose clients may send several messages."""
         self.limits = limits
         self.loop = loop
         self.counters = GrpcCounters()
@@ -36,4 +56,4 @@ class ServerState:
         self.changed = asyncio.Event()
         """Set when a connection ended, or began to refuse calls."""
         self.buffered_bytes = 0
-        """Octets of half-received messages, of all connections."""
+        """Octets of messages half received or not taken, of all connections."""

@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from trilith.errors import PayloadTooLarge, QueueFull, TrilithError, Unsupported
 from trilith.wire.grpc_status import GrpcStatus
+
+
+class CallRefusal(enum.StrEnum):
+    """Why a call or a connection was refused before the application saw it whole; the HTTP/2 layer has more reasons."""
+
+    CONNECTIONS = "connections"
+    STREAMS = "streams"
+    CONTENT_TYPE = "content_type"
+    HTTP_METHOD = "http_method"
+    TIMEOUT = "timeout"
+    MESSAGE_SIZE = "message_size"
+    MESSAGE_PREFIX = "message_prefix"
+    COMPRESSION = "compression"
+    EXTRA_MESSAGES = "extra_messages"
+    NO_MESSAGE = "no_message"
+    TRUNCATED = "message_truncated"
+    SLOW = "message_slow"
+    BUFFERS = "buffers"
+
+
+def refusal_of(error: TrilithError) -> CallRefusal:
+    """Why a message could not be read."""
+    return next((why for kind, why in _OF_ERROR if isinstance(error, kind)), CallRefusal.MESSAGE_PREFIX)
+
+
+_OF_ERROR: Final = (
+    (PayloadTooLarge, CallRefusal.MESSAGE_SIZE),
+    (QueueFull, CallRefusal.BUFFERS),
+    (Unsupported, CallRefusal.EXTRA_MESSAGES),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +52,7 @@ class GrpcStatistics:
         calls: handed to the application.
         in_flight: begun by a client and not ended yet.
         outcomes: calls by the status they ended with; CANCELLED includes clients that went away.
-        refused: what never became a call, by reason (connections, streams, content_type, http_method).
+        refused: what never became a call, by reason: a `CallRefusal`, or a `Refusal` of the HTTP/2 layer.
         protocol_errors: connections closed for breaking HTTP/2, by error code.
         write_timeouts: connections cut because the client did not read.
         keepalive_timeouts: connections cut because the client answered no PING.

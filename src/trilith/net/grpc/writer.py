@@ -22,7 +22,10 @@ _LINGER_S: Final = 1.0
 
 
 class SocketWriter:
-    """The writing half of one connection. `on_written` is called whenever everything is out."""
+    """The writing half of one connection.
+
+    `on_written` is called whenever everything is out, `on_cut` whenever bodies that waited have become frames.
+    """
 
     __slots__ = (
         "_counters",
@@ -30,6 +33,7 @@ class SocketWriter:
         "_http2",
         "_lingering",
         "_loop",
+        "_on_cut",
         "_on_written",
         "_reading_paused",
         "_stuck_since",
@@ -44,6 +48,7 @@ class SocketWriter:
         counters: GrpcCounters,
         loop: asyncio.AbstractEventLoop,
         on_written: Callable[[], None],
+        on_cut: Callable[[], None],
     ) -> None:
         transport.set_write_buffer_limits(high=_SOCKET_BUFFER_BYTES)
         self._transport = transport
@@ -51,6 +56,7 @@ class SocketWriter:
         self._counters = counters
         self._loop = loop
         self._on_written = on_written
+        self._on_cut = on_cut
         self._due = False
         self._reading_paused = False
         self._lingering = False
@@ -78,6 +84,7 @@ class SocketWriter:
                 self._transport.pause_reading()
             return
         self._write()
+        self._on_cut()
         if self._http2.has_output:
             self.schedule()
         else:

@@ -4,7 +4,7 @@
 """
 
 from trilith.wire.http2.connection import Http2Connection
-from trilith.wire.http2.errors import ErrorCode
+from trilith.wire.http2.errors import ErrorCode, Refusal
 from trilith.wire.http2.events import (
     ConnectionFailed,
     DataReceived,
@@ -33,6 +33,7 @@ __all__ = [
     "Http2Connection",
     "Http2Limits",
     "PingAcknowledged",
+    "Refusal",
     "RequestHead",
     "RequestReceived",
     "RequestRefused",

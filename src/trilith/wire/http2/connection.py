@@ -4,6 +4,8 @@ Rule 1: no socket, no clock, no task. `receive` takes octets and the time; `take
 Rule 2: a call for a stream that is gone does nothing: the peer may have reset it a moment ago, and that is no mistake.
 Rule 3: the layer above decides when a stream's window opens again (`release`). What a connection can make us hold is
 bounded by its streams' windows.
+Rule 4: an answer ends the request too. What the peer has still to say is not wanted, and it is told so by RST_STREAM
+with NO_ERROR behind the answer (RFC 9113 section 8.1).
 
 `inbound.py` reads, `outbound.py` writes; here is what the layer above asks and calls. It knows nothing of gRPC: a REST
 server stands on the same events.
@@ -19,6 +21,7 @@ from trilith.wire.http2.errors import ErrorCode
 from trilith.wire.http2.events import Event
 from trilith.wire.http2.header_encoder import EncodedHeaders
 from trilith.wire.http2.inbound import Inbound
+from trilith.wire.http2.outbound import ROOM_BYTES
 from trilith.wire.http2.settings import Http2Limits
 from trilith.wire.http2.states import ConnectionInput, ConnectionState, StreamState
 
@@ -108,6 +111,7 @@ class Http2Connection:
             stream.state = StreamState.CLOSED
             self._inbound.sent_end(stream)
             return
+        stream.reset_at_end = True
         outbound.headers(stream, head, end_stream=False)
         outbound.body(stream, body)
         outbound.headers(stream, trailers, end_stream=True)
@@ -116,7 +120,33 @@ class Http2Connection:
         """An answer that is its head alone."""
         stream = self._streams.get(stream_id)
         if stream is not None:
+            stream.reset_at_end = True
             self._outbound.headers(stream, encoded, end_stream=True)
+
+    def begin(self, stream_id: int, head: EncodedHeaders) -> None:
+        """The head of an answer that comes in parts."""
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            self._outbound.headers(stream, head, end_stream=False)
+
+    def send_data(self, stream_id: int, parts: Sequence[bytes | memoryview]) -> bool:
+        """A part of a body. False when so much of it waits that the sender should: see `take_roomy`."""
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            return True
+        self._outbound.body(stream, parts)
+        stream.wants_room = stream.pending_bytes > ROOM_BYTES
+        return not stream.wants_room
+
+    def pending_bytes(self, stream_id: int) -> int:
+        """Octets of a stream's body that wait for a window or for the socket."""
+        stream = self._streams.get(stream_id)
+        return 0 if stream is None else stream.pending_bytes
+
+    def take_roomy(self) -> list[int]:
+        """The streams whose senders were told to wait and may go on, each once."""
+        roomy, self._outbound.roomy = self._outbound.roomy, []
+        return roomy
 
     def reset(self, stream_id: int, code: ErrorCode) -> None:
         """Ends a stream in both directions; frames for it that are on their way are ignored."""

@@ -7,6 +7,7 @@ the layer catches them.
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 
 class ErrorCode(enum.IntEnum):
@@ -28,20 +29,51 @@ class ErrorCode(enum.IntEnum):
     HTTP_1_1_REQUIRED = 0xD
 
 
+class Refusal(enum.StrEnum):
+    """What a peer did, in words that are few enough to count by. One code may stand for several of them."""
+
+    HTTP1 = "http1"
+    TLS = "tls"
+    PREFACE = "preface"
+    FRAME_SIZE = "frame_size"
+    HEADER_COMPRESSION = "header_compression"
+    HEADER_LIST = "header_list"
+    MALFORMED_HEADERS = "malformed_headers"
+    CONTENT_LENGTH = "content_length"
+    FLOW_CONTROL = "flow_control"
+    PROTOCOL = "protocol"
+    PINGS = "too_many_pings"
+    PING_FLOOD = "ping_flood"
+    SETTINGS_FLOOD = "settings_flood"
+    RESET_FLOOD = "reset_flood"
+    CONTINUATION_FLOOD = "continuation_flood"
+    EMPTY_FRAME_FLOOD = "empty_frame_flood"
+    CONTROL_FLOOD = "control_flood"
+
+
+_OF_CODE: Final = {
+    ErrorCode.FRAME_SIZE_ERROR: Refusal.FRAME_SIZE,
+    ErrorCode.COMPRESSION_ERROR: Refusal.HEADER_COMPRESSION,
+    ErrorCode.FLOW_CONTROL_ERROR: Refusal.FLOW_CONTROL,
+}
+
+
 class ConnectionFault(Exception):
     """The peer broke a rule of the connection: answered by GOAWAY and a close."""
 
-    def __init__(self, code: ErrorCode, reason: str) -> None:
+    def __init__(self, code: ErrorCode, reason: str, refusal: Refusal | None = None) -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
+        self.refusal = refusal if refusal is not None else _OF_CODE.get(code, Refusal.PROTOCOL)
 
 
 class StreamFault(Exception):
     """The peer broke a rule of one stream: answered by RST_STREAM, the others go on."""
 
-    def __init__(self, stream_id: int, code: ErrorCode, reason: str) -> None:
+    def __init__(self, stream_id: int, code: ErrorCode, reason: str, refusal: Refusal | None = None) -> None:
         super().__init__(reason)
         self.stream_id = stream_id
         self.code = code
         self.reason = reason
+        self.refusal = refusal if refusal is not None else _OF_CODE.get(code, Refusal.PROTOCOL)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from trilith.wire.http2.errors import ErrorCode
+from trilith.wire.http2.errors import ErrorCode, Refusal
 from trilith.wire.http2.request_head import RequestHead
 
 
@@ -36,11 +36,12 @@ class TrailersReceived(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamReset(msgspec.Struct, frozen=True, gc=False):
-    """The stream is gone: the peer took it back, or broke a rule on it (`by_peer` false: we reset it)."""
+    """The stream is gone: the peer took it back, or broke a rule on it (`by_peer` false: we reset it, and say why)."""
 
     stream_id: int
     code: int
     by_peer: bool
+    refusal: Refusal | None = None
 
 
 class RequestRefused(msgspec.Struct, frozen=True, gc=False):
@@ -67,6 +68,7 @@ class ConnectionFailed(msgspec.Struct, frozen=True, gc=False):
 
     code: ErrorCode
     reason: str
+    refusal: Refusal
 
 
 Event = (

@@ -21,7 +21,7 @@ from hpack.huffman_table import decode_huffman
 from hpack.table import HeaderTable
 
 from trilith.wire.http2 import frames
-from trilith.wire.http2.errors import ConnectionFault, ErrorCode
+from trilith.wire.http2.errors import ConnectionFault, ErrorCode, Refusal
 from trilith.wire.http2.request_head import Field, RequestHead
 
 _STATIC: Final[tuple[Field, ...]] = ((b"", b""), *HeaderTable.STATIC_TABLE)
@@ -122,6 +122,7 @@ class HeaderDecoder:
                 raise ConnectionFault(
                     ErrorCode.ENHANCE_YOUR_CALM,
                     f"a header list over {self._max_list_bytes} octets or {self._max_fields} fields",
+                    Refusal.HEADER_LIST,
                 )
         return fields
 

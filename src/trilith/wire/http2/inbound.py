@@ -8,12 +8,13 @@ Rule 3: the connection's window opens by itself, a stream's as the layer above r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
 from trilith.wire.http2 import frames
 from trilith.wire.http2.closed import ClosedStreams
-from trilith.wire.http2.errors import ConnectionFault, ErrorCode, StreamFault
+from trilith.wire.http2.errors import ConnectionFault, ErrorCode, Refusal, StreamFault
 from trilith.wire.http2.events import (
     ConnectionFailed,
     DataReceived,
@@ -25,7 +26,7 @@ from trilith.wire.http2.events import (
     StreamReset,
     TrailersReceived,
 )
-from trilith.wire.http2.flood import FloodGuard
+from trilith.wire.http2.flood import FloodGuard, PingGuard
 from trilith.wire.http2.header_decoder import DecodedBlock, HeaderDecoder
 from trilith.wire.http2.outbound import Outbound
 from trilith.wire.http2.request_head import MalformedHeaders, check_trailers
@@ -47,6 +48,7 @@ _HEADERS: Final = StreamInput.RECEIVE_HEADERS
 _HEADERS_END: Final = StreamInput.RECEIVE_HEADERS_END
 _IDLE: Final = StreamState.IDLE
 _CLOSED: Final = StreamState.CLOSED
+_HTTP1_START: Final = re.compile(rb"[A-Z]{3,8} ")
 _NOT_HTTP2: Final = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"
     b"This port speaks HTTP/2 only: gRPC, not HTTP/1.1.\n"
@@ -76,6 +78,8 @@ class Inbound:
         self.closed = ClosedStreams()
         self._decoder = HeaderDecoder(max_list_bytes=limits.max_header_list_bytes)
         self._flood = FloodGuard(burst=limits.control_burst, per_s=limits.control_per_s, now=now)
+        self._pings = PingGuard(interval_s=limits.min_ping_interval_s, max_strikes=limits.max_ping_strikes)
+        self._cuts_at_ping = 0
         self.outbound = Outbound(self.sent_end)
         self._peer = PeerSettings()
         self._block: _HeaderBlock | None = None
@@ -126,7 +130,8 @@ class Inbound:
             return len(preface)
         if preface.startswith(octets):
             return 0
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the connection does not begin with the HTTP/2 preface")
+        reason = "the connection does not begin with the HTTP/2 preface"
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, reason, _what_it_is(octets))
 
     def _read_frames(self, octets: bytes, position: int) -> int:
         unpack, handlers, available = frames.FRAME_HEAD.unpack_from, _HANDLERS, len(octets)
@@ -160,17 +165,16 @@ class Inbound:
         self.advance(ConnectionInput.FAULT)
         self.streams.clear()
         self.outbound.abandon()
-        self._events.append(ConnectionFailed(fault.code, fault.reason))
+        self._events.append(ConnectionFailed(fault.code, fault.reason, fault.refusal))
 
     def _fail_stream(self, fault: StreamFault) -> None:
         # A peer that makes us reset streams makes us work; so this counts as if it had reset them itself.
-        self._flood.spend(self._now)
+        self._flood.spend(self._now, Refusal.RESET_FLOOD)
         known = fault.stream_id in self.streams
         self.reset(fault.stream_id, fault.code)
         if not known:
             self._reset_unknown(fault.stream_id, fault.code)
-        else:
-            self._events.append(StreamReset(fault.stream_id, fault.code, False))
+        self._events.append(StreamReset(fault.stream_id, fault.code, False, fault.refusal))
 
     def _reset_unknown(self, stream_id: int, code: ErrorCode) -> None:
         self.closed.reset_by_us(stream_id)
@@ -193,7 +197,7 @@ class Inbound:
         if flags & frames.PADDED:
             payload = frames.without_padding(payload)
         if not payload and not end:
-            self._flood.spend(self._now)
+            self._flood.spend(self._now, Refusal.EMPTY_FRAME_FLOOD)
         if stream.body_left is not None:
             self._count_body(stream, len(payload), ended=bool(end))
         stream.unreleased += len(payload)
@@ -230,7 +234,7 @@ class Inbound:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM is not 4 octets")
         if not stream_id or self.closed.is_idle(stream_id):
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"RST_STREAM on idle stream {stream_id}")
-        self._flood.spend(self._now)
+        self._flood.spend(self._now, Refusal.RESET_FLOOD)
         stream = self.streams.pop(stream_id, None)
         if stream is not None:
             stream.state = STREAM_TRANSITIONS[stream.state, StreamInput.RECEIVE_RESET]
@@ -247,7 +251,7 @@ class Inbound:
             return
         if len(payload) % 6:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS is no multiple of 6 octets")
-        self._flood.spend(self._now)
+        self._flood.spend(self._now, Refusal.SETTINGS_FLOOD)
         self._peer = self._peer.updated(frames.settings_entries(payload))
         self.outbound.apply(self._peer, tuple(self.streams.values()))
         self.outbound.ready.append(frames.frame(frames.SETTINGS, frames.ACK, 0))
@@ -272,7 +276,11 @@ class Inbound:
         if flags & frames.ACK:
             self._events.append(PingAcknowledged(payload))
             return
-        self._flood.spend(self._now)
+        self._flood.spend(self._now, Refusal.PING_FLOOD)
+        if self.outbound.cuts != self._cuts_at_ping:
+            self._cuts_at_ping = self.outbound.cuts
+            self._pings.forgive()
+        self._pings.ping(self._now)
         self.outbound.ready.append(frames.frame(frames.PING, frames.ACK, 0, payload))
 
     def _on_go_away(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -280,7 +288,7 @@ class Inbound:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"GOAWAY on stream {stream_id}")
         if len(payload) < 8:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY is under 8 octets")
-        self._flood.spend(self._now)
+        self._flood.spend(self._now, Refusal.CONTROL_FLOOD)
         self._events.append(GoAwayReceived(frames.u32(payload, 4), payload[8:]))
 
     def _on_window_update(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -309,7 +317,8 @@ class Inbound:
             block.size_bytes > 2 * self._limits.max_header_list_bytes
             or len(block.pieces) > self._limits.max_continuations + 1
         ):
-            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a header block in too many octets or frames")
+            reason = "a header block in too many octets or frames"
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, reason, Refusal.CONTINUATION_FLOOD)
         if flags & frames.END_HEADERS:
             self._block = None
             self._on_header_block(stream_id, b"".join(block.pieces), block.end_stream)
@@ -333,16 +342,18 @@ class Inbound:
     def _open(self, stream_id: int, decoded: DecodedBlock, end_stream: bool) -> None:
         self.closed.opened(stream_id)
         if len(self.streams) >= self._limits.max_concurrent_streams or self.state is ConnectionState.DRAINING:
-            self._flood.spend(self._now)
+            self._flood.spend(self._now, Refusal.RESET_FLOOD)
             self._reset_unknown(stream_id, ErrorCode.REFUSED_STREAM)
             self._events.append(RequestRefused(stream_id))
             return
         try:
             head = decoded.request_head()
         except MalformedHeaders as error:
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, str(error)) from error
+            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, str(error), Refusal.MALFORMED_HEADERS) from error
         if end_stream and head.content_length:
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "a content-length, and no body")
+            raise StreamFault(
+                stream_id, ErrorCode.PROTOCOL_ERROR, "a content-length, and no body", Refusal.CONTENT_LENGTH
+            )
         self.streams[stream_id] = Stream(
             stream_id,
             STREAM_TRANSITIONS[_IDLE, _HEADERS_END if end_stream else _HEADERS],
@@ -358,9 +369,10 @@ class Inbound:
         try:
             check_trailers(decoded.fields)
         except MalformedHeaders as error:
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, str(error)) from error
+            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, str(error), Refusal.MALFORMED_HEADERS) from error
         if stream.body_left:
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "the body is shorter than its content-length")
+            reason = "the body is shorter than its content-length"
+            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, reason, Refusal.CONTENT_LENGTH)
         self._events.append(TrailersReceived(stream_id, decoded.fields))
         if stream.state is _CLOSED:
             del self.streams[stream_id]
@@ -382,9 +394,8 @@ class Inbound:
     def _count_body(self, stream: Stream, size: int, *, ended: bool) -> None:
         left = (stream.body_left or 0) - size
         if left < 0 or (ended and left):
-            raise StreamFault(
-                stream.stream_id, ErrorCode.PROTOCOL_ERROR, "the body is not as long as its content-length"
-            )
+            reason = "the body is not as long as its content-length"
+            raise StreamFault(stream.stream_id, ErrorCode.PROTOCOL_ERROR, reason, Refusal.CONTENT_LENGTH)
         stream.body_left = left
 
     def _take_connection_window(self, size: int) -> None:
@@ -398,8 +409,11 @@ class Inbound:
     def sent_end(self, stream: Stream) -> None:
         """END_STREAM went out on a stream."""
         self._flood.earn()
+        self._pings.forgive()
         if stream.state is _CLOSED:
             del self.streams[stream.stream_id]
+        elif stream.reset_at_end:
+            self.reset(stream.stream_id, ErrorCode.NO_ERROR)
 
     def advance(self, what: ConnectionInput) -> None:
         """The connection goes on to another state."""
@@ -412,6 +426,13 @@ class Inbound:
             stream.state = STREAM_TRANSITIONS[stream.state, StreamInput.SEND_RESET]
             self.outbound.forget(stream)
             self._reset_unknown(stream_id, code)
+
+
+def _what_it_is(octets: bytes) -> Refusal:
+    """What a client speaks that did not begin with our preface."""
+    if octets[:2] == b"\x16\x03":
+        return Refusal.TLS
+    return Refusal.HTTP1 if _HTTP1_START.match(octets) else Refusal.PREFACE
 
 
 _Handler = Callable[[Inbound, int, int, bytes], None]

@@ -25,13 +25,31 @@ _LARGEST_FRAME_BYTES: Final = 64 << 10
 """We cut no larger frames, whatever the peer allows: other streams should get their turn."""
 
 
+ROOM_BYTES: Final = 64 << 10
+"""What one stream may have waiting before its sender should wait as well."""
+
+
 class Outbound:
     """Queues and cuts frames. `on_end` is called for each stream whose END_STREAM was cut."""
 
-    __slots__ = ("_blocked", "_on_end", "_peer", "_table_update_due", "max_frame_bytes", "ready", "window")
+    __slots__ = (
+        "_blocked",
+        "_on_end",
+        "_peer",
+        "_table_update_due",
+        "cuts",
+        "max_frame_bytes",
+        "ready",
+        "roomy",
+        "window",
+    )
 
     def __init__(self, on_end: Callable[[Stream], None]) -> None:
         self.ready: list[bytes] = []
+        self.roomy: list[int] = []
+        """Streams that wanted room and have it now."""
+        self.cuts = 0
+        """DATA frames cut so far."""
         self.window = frames.DEFAULT_WINDOW
         self.max_frame_bytes = frames.DEFAULT_MAX_FRAME_BYTES
         self._blocked: deque[Stream] = deque()
@@ -73,7 +91,11 @@ class Outbound:
         """Queues body octets; trailers come behind them."""
         if stream.pending is None:
             stream.pending = deque()
-        stream.pending.extend(memoryview(part).cast("B") for part in parts if len(part))
+        for part in parts:
+            if len(part):
+                view = memoryview(part).cast("B")
+                stream.pending.append(view)
+                stream.pending_bytes += len(view)
         if stream.pending:
             self._schedule(stream)
 
@@ -114,6 +136,7 @@ class Outbound:
     def forget(self, stream: Stream) -> None:
         """The stream was reset: what waits in it is dropped."""
         stream.pending = None
+        stream.pending_bytes = 0
         if stream.scheduled:
             self._blocked.remove(stream)
 
@@ -166,8 +189,13 @@ class Outbound:
                 size = limit
         parts[0] = frames.frame_head(size, frames.DATA, 0, stream.stream_id)
         self.ready.append(b"".join(parts))
+        self.cuts += 1
         self.window -= size
         stream.send_window -= size
+        stream.pending_bytes -= size
+        if stream.wants_room and stream.pending_bytes <= ROOM_BYTES // 2:
+            stream.wants_room = False
+            self.roomy.append(stream.stream_id)
         if not pending and stream.trailers is not None:
             self.headers(stream, stream.trailers, end_stream=True)
         return size

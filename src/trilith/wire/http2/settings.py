@@ -27,6 +27,8 @@ class Http2Limits:
         max_header_list_bytes: decoded size of one header list, as RFC 9113 counts it (32 octets a field on top).
         connection_window_bytes: the same as `stream_window_bytes` for all streams together; at least 65535.
         max_continuations: CONTINUATION frames of one header block.
+        min_ping_interval_s: PINGs that come sooner after each other are strikes, unless an answer went out between ...
+        max_ping_strikes: ... and one more than so many ends the connection with ENHANCE_YOUR_CALM, `too_many_pings`.
         control_burst: control frames that cost us work (PING, SETTINGS, RST_STREAM, empty DATA) accepted at once ...
         control_per_s: ... and each second after; each answered request allows one more.
     """
@@ -37,6 +39,8 @@ class Http2Limits:
     max_header_list_bytes: int = 64 << 10
     connection_window_bytes: int = 16 << 20
     max_continuations: int = 64
+    min_ping_interval_s: float = 10.0
+    max_ping_strikes: int = 20
     control_burst: int = 4000
     control_per_s: float = 1000.0
 

@@ -23,6 +23,9 @@ class Stream(msgspec.Struct, eq=False):
         pending: body octets to be sent, or None when there never were any.
         trailers: the header list that goes after the body.
         scheduled: it stands in the sender's queue.
+        pending_bytes: the octets in `pending`.
+        wants_room: somebody waits for `pending_bytes` to fall.
+        reset_at_end: the answer ends the request as well: what the peer still has to say is not wanted.
     """
 
     stream_id: int
@@ -34,3 +37,6 @@ class Stream(msgspec.Struct, eq=False):
     pending: deque[memoryview] | None = None
     trailers: EncodedHeaders | None = None
     scheduled: bool = False
+    pending_bytes: int = 0
+    wants_room: bool = False
+    reset_at_end: bool = False

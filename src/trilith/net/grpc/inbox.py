@@ -1,0 +1,107 @@
+"""The messages of one streaming call on their way from the connection to the application.
+
+Rule 1: messages wait as they came from the wire. What waits is not granted to the client again, so at most a stream's
+window and one message wait; the grant goes out when the application takes them.
+Rule 2: nothing that waits may keep the next message from coming: when no message is whole, what has come of the next
+one is granted at once.
+Rule 3: one reader. Two would tear the order apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from trilith.errors import Bug, TrilithError
+from trilith.wire.grpc_messages import PREFIX_BYTES
+
+Message = bytes | memoryview
+
+
+class MessageInbox:
+    """An asynchronous iterator over the messages of a call; it ends when the client has sent its last one.
+
+    Args:
+        release: called with octets of the wire that the client may send again.
+        taken: called with the octets of a message that the application has now.
+        decode: what a message is once it is taken: it may raise a `TrilithError`.
+    """
+
+    __slots__ = ("_decode", "_ended", "_error", "_messages", "_release", "_taken", "_ungranted", "_waiter")
+
+    def __init__(
+        self,
+        release: Callable[[int], None],
+        taken: Callable[[int], None],
+        decode: Callable[[Message], Message],
+    ) -> None:
+        self._release = release
+        self._taken = taken
+        self._decode = decode
+        self._messages: deque[Message] = deque()
+        self._ungranted = 0
+        self._ended = False
+        self._error: TrilithError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def __aiter__(self) -> MessageInbox:
+        return self
+
+    async def __anext__(self) -> Message:
+        """The next message.
+
+        Raises:
+            Cancelled: the call is over: the client went away, or its deadline passed.
+            TrilithError: the client's messages cannot be read.
+            Bug: another task waits for the next message.
+        """
+        messages = self._messages
+        while not messages:
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                raise StopAsyncIteration
+            await self._more()
+        message = messages.popleft()
+        size = len(message) + PREFIX_BYTES
+        grant = min(size, self._ungranted) if messages else self._ungranted
+        if grant:
+            self._ungranted -= grant
+            self._release(grant)
+        self._taken(size)
+        return self._decode(message)
+
+    def received(self, size_bytes: int, messages: list[Message]) -> None:
+        """Octets came, and with them the rest of these messages."""
+        self._messages.extend(messages)
+        if self._messages:
+            self._ungranted += size_bytes
+            self._wake()
+        else:
+            self._release(size_bytes)
+
+    def end(self) -> None:
+        """The client has sent its last message."""
+        self._ended = True
+        self._wake()
+
+    def fail(self, error: TrilithError) -> None:
+        """The call is over: what waits is dropped, and who reads gets the error."""
+        self._messages.clear()
+        self._error = error
+        self._wake()
+
+    async def _more(self) -> None:
+        if self._waiter is not None:
+            raise Bug("two tasks read the messages of one call: only one may")
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)

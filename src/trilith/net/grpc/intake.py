@@ -1,0 +1,118 @@
+"""The bodies of one connection's calls: pieces in, messages out, and what is wrong with them is refused and counted.
+
+Rule: a call of one message is handed over when the client has sent everything; a streaming one when its head is here,
+and its messages follow through its inbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from trilith.errors import QueueFull, TrilithError, Unsupported
+from trilith.net.grpc.call import CallState, GrpcCall
+from trilith.net.grpc.dispatch import cancel, dispatch
+from trilith.net.grpc.inbox import MessageInbox
+from trilith.net.grpc.state import ServerState
+from trilith.net.grpc.statistics import CallRefusal, refusal_of
+from trilith.wire.grpc_messages import MessageReader
+from trilith.wire.grpc_status import GrpcStatus, grpc_status
+from trilith.wire.http2 import Http2Connection
+
+_RECEIVING: Final = CallState.RECEIVING
+_MESSAGE_OVERHEAD_BYTES: Final = 64
+"""What a waiting message costs beside its octets."""
+
+
+class Intake:
+    """Reads the bodies of calls.
+
+    Args:
+        state: the server's.
+        http2: the connection's.
+        schedule: called when there is output.
+    """
+
+    __slots__ = ("_http2", "_schedule", "_server")
+
+    def __init__(self, state: ServerState, http2: Http2Connection, schedule: Callable[[], None]) -> None:
+        self._server = state
+        self._http2 = http2
+        self._schedule = schedule
+
+    def begin_stream(self, call: GrpcCall) -> None:
+        """Hands a call to the application whose messages are to come."""
+        call.reader = MessageReader(self._server.limits.max_message_bytes)
+        call.inbox = MessageInbox(partial(self._release, call), partial(self._taken, call), self._decode)
+        dispatch(self._server, call)
+
+    def piece(self, call: GrpcCall, data: bytes) -> None:
+        """Takes a piece of a body."""
+        reader = call.reader
+        if reader is None:
+            reader = call.reader = MessageReader(self._server.limits.max_message_bytes)
+        inbox = call.inbox
+        try:
+            self._hold(call, len(data))
+            messages = reader.feed(data)
+            if inbox is None and reader.completed > 1:
+                raise Unsupported("this method takes one message, and more were sent")
+        except TrilithError as error:
+            self.refuse(call, refusal_of(error), error)
+            return
+        if inbox is not None:
+            self._hold(call, _MESSAGE_OVERHEAD_BYTES * len(messages))
+            inbox.received(len(data), messages)
+            return
+        if messages:
+            call.message = messages[0]
+        if call.state is _RECEIVING:
+            self._http2.release(call.stream_id, len(data))
+
+    def complete(self, call: GrpcCall, now: float) -> None:
+        """The client has sent everything."""
+        reader, inbox = call.reader, call.inbox
+        if reader is not None and not reader.at_boundary:
+            self._end(call, CallRefusal.TRUNCATED, GrpcStatus.INTERNAL, "the message ends before its declared length")
+        elif inbox is not None:
+            inbox.end()
+        elif reader is None or not reader.completed:
+            sentence = "this method takes one message, and none was sent"
+            self._end(call, CallRefusal.NO_MESSAGE, GrpcStatus.UNIMPLEMENTED, sentence)
+        else:
+            self._server.buffered_bytes -= call.held_bytes
+            call.held_bytes = 0
+            call.reader = None
+            call.received_at = now
+            dispatch(self._server, call)
+
+    def refuse(self, call: GrpcCall, why: CallRefusal, error: TrilithError) -> None:
+        """Ends a call that the client did wrong, and counts why."""
+        self._end(call, why, grpc_status(error), error.message)
+
+    def _end(self, call: GrpcCall, why: CallRefusal, status: GrpcStatus, message: str) -> None:
+        self._server.counters.refused[why] += 1
+        running = call.state is not _RECEIVING
+        call.fail(status, message)
+        if running:
+            cancel(call)
+
+    def _hold(self, call: GrpcCall, size_bytes: int) -> None:
+        call.held_bytes += size_bytes
+        self._server.buffered_bytes += size_bytes
+        if self._server.buffered_bytes > self._server.limits.max_buffered_bytes:
+            raise QueueFull("the server holds too many half-received messages: try again later")
+
+    def _release(self, call: GrpcCall, size_bytes: int) -> None:
+        self._http2.release(call.stream_id, size_bytes)
+        self._schedule()
+
+    def _taken(self, call: GrpcCall, size_bytes: int) -> None:
+        size = min(size_bytes + _MESSAGE_OVERHEAD_BYTES, call.held_bytes)
+        call.held_bytes -= size
+        self._server.buffered_bytes -= size
+
+    @staticmethod
+    def _decode(message: bytes | memoryview) -> bytes | memoryview:
+        return message

@@ -1,0 +1,146 @@
+"""The answers of one connection's calls: what `GrpcCall` calls, as frames of the HTTP/2 layer.
+
+Rule: a call is in `calls` from its first octet to its outcome, which is counted once, in `_ended`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from trilith.errors import Cancelled, DeadlineExceeded, PayloadTooLarge
+from trilith.net.grpc import answers
+from trilith.net.grpc.call import GrpcCall
+from trilith.net.grpc.dispatch import cancel
+from trilith.net.grpc.state import ServerState
+from trilith.wire.grpc_messages import message_prefix
+from trilith.wire.grpc_status import GrpcStatus, grpc_status
+from trilith.wire.http2 import ErrorCode, Field, Http2Connection
+
+_OK: Final = int(GrpcStatus.OK)
+
+
+class CallSender:
+    """The `CallSink` of one connection.
+
+    Args:
+        state: the server's.
+        http2: the connection's.
+        schedule: called when there is output.
+    """
+
+    __slots__ = ("_counters", "_http2", "_max_bytes", "_schedule", "_server", "calls", "certificate", "draining")
+
+    def __init__(self, state: ServerState, http2: Http2Connection, schedule: Callable[[], None]) -> None:
+        self._server = state
+        self._counters = state.counters
+        self._max_bytes = state.limits.max_response_bytes
+        self._http2 = http2
+        self._schedule = schedule
+        self.draining = False
+        self.calls: dict[int, GrpcCall] = {}
+        self.certificate: Callable[[], Mapping[str, Any] | None] = lambda: None
+
+    @property
+    def peer_certificate(self) -> Mapping[str, Any] | None:
+        """See `CallSink`."""
+        return self.certificate()
+
+    def send_reply(self, call: GrpcCall, message: bytes, trailers: Sequence[Field]) -> None:
+        """See `CallSink`."""
+        if len(message) > self._max_bytes:
+            error = self._too_large(message)
+            self.send_failure(call, grpc_status(error), error.message)
+            return
+        if call.head_sent:
+            self.send_message(call, message)
+            self.send_end(call, trailers)
+            return
+        ending = answers.ok_trailers(trailers)
+        del self.calls[call.stream_id]
+        self._http2.respond(call.stream_id, answers.OK_HEAD, (message_prefix(len(message)), message), ending)
+        self._ended(call, _OK)
+
+    def send_failure(self, call: GrpcCall, status: GrpcStatus, message: str, trailers: Sequence[Field] = ()) -> None:
+        """See `CallSink`."""
+        make = answers.failure_trailers if call.head_sent else answers.failure
+        answer = make(status, message, trailers)
+        del self.calls[call.stream_id]
+        self._http2.send_headers(call.stream_id, answer)
+        self._ended(call, status)
+
+    def send_head(self, call: GrpcCall, metadata: Sequence[Field]) -> None:
+        """See `CallSink`."""
+        self._http2.begin(call.stream_id, answers.head(metadata))
+        call.head_sent = True
+        self._schedule()
+
+    def send_message(self, call: GrpcCall, message: bytes) -> bool:
+        """See `CallSink`."""
+        if len(message) > self._max_bytes:
+            raise self._too_large(message)
+        if not call.head_sent:
+            self.send_head(call, ())
+        room = self._http2.send_data(call.stream_id, (message_prefix(len(message)), message))
+        self._schedule()
+        return room
+
+    def send_end(self, call: GrpcCall, trailers: Sequence[Field]) -> None:
+        """See `CallSink`."""
+        if not call.head_sent:
+            self.send_head(call, ())
+        ending = answers.ok_trailers(trailers)
+        del self.calls[call.stream_id]
+        self._http2.send_headers(call.stream_id, ending)
+        self._ended(call, _OK)
+
+    # ---- what the connection does
+
+    def wake(self) -> None:
+        """Lets those go on whose messages have gone out."""
+        for stream_id in self._http2.take_roomy():
+            call = self.calls.get(stream_id)
+            if call is not None and call.room is not None:
+                call.room.set()
+
+    def expire(self, call: GrpcCall) -> None:
+        """The deadline has passed."""
+        if self._http2.pending_bytes(call.stream_id):
+            # The status would have to wait behind them, for a client that waits no more.
+            del self.calls[call.stream_id]
+            self._http2.reset(call.stream_id, ErrorCode.CANCEL)
+            self._ended(call, GrpcStatus.DEADLINE_EXCEEDED)
+        else:
+            error = DeadlineExceeded("the call's deadline passed before there was an answer")
+            self.send_failure(call, grpc_status(error), error.message)
+        cancel(call)
+
+    def taken_back(self, stream_id: int) -> None:
+        """The stream is gone."""
+        call = self.calls.pop(stream_id, None)
+        if call is not None:
+            self._ended(call, GrpcStatus.CANCELLED)
+            cancel(call)
+
+    def taken_back_all(self) -> None:
+        """The connection is gone."""
+        calls = list(self.calls.values())
+        self.calls.clear()
+        for call in calls:
+            self._ended(call, GrpcStatus.CANCELLED)
+            cancel(call)
+
+    def _ended(self, call: GrpcCall, status: int) -> None:
+        self._counters.outcomes[status] += 1
+        if call.held_bytes:
+            self._server.buffered_bytes -= call.held_bytes
+            call.held_bytes = 0
+            call.reader = None
+        if call.inbox is not None:
+            call.inbox.fail(Cancelled("the call is over: no more of its messages come"))
+        self._schedule()
+
+    def _too_large(self, message: bytes) -> PayloadTooLarge:
+        return PayloadTooLarge(
+            f"the answer has {len(message)} bytes, over the limit of {self._max_bytes} (max_response_bytes)"
+        )
