@@ -177,6 +177,11 @@ class RouterMachine(RuleBasedStateMachine):
         for deployment in self.router.deployments:
             if any(link.room > 0 for link in deployment.replicas):
                 assert not [call for call in deployment.waiting if not call.settled]
+            for revision, waiting in deployment.beside.items():
+                if any(link.peer.credits > 0 for link in deployment.alike(revision)):
+                    assert not [call for call in waiting if not call.settled]
+                if not deployment.alike(revision):
+                    assert not waiting
 
     @invariant()
     def only_the_published_revision_is_called(self):
@@ -187,13 +192,9 @@ class RouterMachine(RuleBasedStateMachine):
         """When every replica answers and each service has one, every call ends."""
         for service in "ST":
             self.add(service, 0)
-        while self.busy() or self.router._late:
+        while self.busy():
             for link, call_id in self.busy():
                 link.peer.answer(call_id)
-            late, self.router._late = self.router._late, []
-            for call in late:  # as the router's timer does
-                if not call.settled:
-                    self.router._place_again(call, first=False)
         self.settled_once()
         for call in self.calls:
             assert call.settled, (call.route, self.router.deployments)
@@ -214,6 +215,7 @@ def _call(of, **given):
         deadline=now + given.get("left_s", 60),
         sink=Sink(),
         trace=False,
+        revision=given.get("revision", 0),
     )
 
 
@@ -221,6 +223,67 @@ def _router(*routes):
     router = Router(observe=lambda call, error: None, on_idle=lambda _: None, on_unwell=lambda *_: None)
     router.publish(1, {r.service for r in routes}, routes)
     return router
+
+
+def test_calls_of_another_revision_wait_in_one_bounded_queue():
+    plain = route("plain", queue_limit=1)
+    router = _router(plain)
+    old = _link(grant=1)
+    router.add(old)
+    router.publish(2, {"S"}, [plain])
+    calls = [_call(plain, revision=1) for _ in range(3)]
+    router.submit(calls[0])
+    router.submit(calls[1])
+    assert router.waiting("S") == 1
+    with pytest.raises(QueueFull, match="1 calls of S wait already"):
+        router.submit(calls[2])
+    router.cancel(calls[1])
+    assert router.waiting("S") == 0
+    router.submit(calls[2])
+    old.peer.answer(1)
+    old.peer.answer(2)
+    assert calls[0].sink.outcomes == calls[2].sink.outcomes == ["ok"]
+
+
+def test_calls_that_wait_for_a_revision_go_on_when_its_last_replica_is_gone():
+    plain = route("plain", queue_limit=1)
+    router = _router(plain)
+    old = _link(grant=1)
+    router.add(old)
+    router.publish(2, {"S"}, [plain])
+    held, waits, new = _call(plain, revision=1), _call(plain, revision=1), _call(plain)
+    for call in (held, waits, new):
+        router.submit(call)
+    router.lost(old, [LostCall(1, False)])
+    assert router.waiting("S") == 3, "none is refused: each was accepted before"
+    link = _link(revision=2, grant=8)
+    router.add(link)
+    for call_id in list(link.peer.calls):
+        link.peer.answer(call_id)
+    assert all(call.sink.outcomes == ["ok"] for call in (held, waits, new))
+
+
+def test_a_window_closes_by_itself():
+    async def main():
+        many = MethodRoute(
+            service="S",
+            method="many",
+            timeout_s=60.0,
+            idempotent=True,
+            batch_rows=8,
+            batch_wait_s=0.001,
+            queue_limit=6,
+        )
+        router = _router(many)  # not started: nothing ticks
+        link = _link()
+        router.add(link)
+        router.submit(_call(many))
+        assert not link.peer.calls
+        async with asyncio.timeout(5):
+            while not link.peer.calls:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+
+    asyncio.run(main())
 
 
 def _link(service="S", revision=1, grant=2):

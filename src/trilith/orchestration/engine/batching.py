@@ -3,10 +3,12 @@
 Rule 1: the scheduler is the runtime's own `DynamicBatcher`; this file only moves its batches to replicas and back.
 Rule 2: a replica runs one batch of a method at a time, so what arrives meanwhile joins the next one.
 Rule 3: each item of a batch is settled by itself: expired, cancelled and failing items harm no other.
+Rule 4: a window that closes is a timer of its own, at the instant that the scheduler names.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -45,6 +47,7 @@ class BatchQueue:
         self._deployment = deployment
         self._router = router
         self._batcher: DynamicBatcher[WaitingCall] = DynamicBatcher(config, name=f"{route.service}.{route.method}")
+        self._timer: asyncio.TimerHandle | None = None  # for the end of the window that closes next
 
     @property
     def waiting(self) -> int:
@@ -69,6 +72,7 @@ class BatchQueue:
 
     def clear(self) -> list[PendingCall]:
         """Takes out every call that waits, oldest first."""
+        self._stop_timer()
         return [waiting.call for waiting in self._batcher.clear()]
 
     def withdraw(self, call: PendingCall) -> None:
@@ -90,11 +94,21 @@ class BatchQueue:
 
     def pump(self, now: float) -> None:
         """Sends batches while some may leave and a replica is free."""
+        self._stop_timer()
         while self._batcher.is_ready(now):
             link = self._free()
             if link is None:
-                return
+                return  # the next one that is free comes back here
             self._send(link, [waiting.call for waiting in self._batcher.next_batch(now)])
+        window_end = self._batcher.next_window_end()
+        if window_end is not None:
+            delay_s = max(0.0, window_end - now)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.pump(time.monotonic()))
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _free(self) -> ReplicaLink | None:
         method = self._route.method

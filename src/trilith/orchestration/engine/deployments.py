@@ -81,6 +81,7 @@ class Deployment:
         standby: those of another revision than the published one: not yet, or no longer, for calls.
         leaving: removed, with calls left to finish.
         waiting: calls that no replica has yet; those of batched methods wait in their `BatchQueue`.
+        beside: calls that replicas of another revision make and no replica of that revision has room for, by revision.
     """
 
     service: str
@@ -89,11 +90,36 @@ class Deployment:
     standby: list[ReplicaLink] = field(default_factory=list)
     leaving: list[ReplicaLink] = field(default_factory=list)
     waiting: deque[PendingCall] = field(default_factory=deque)
+    beside: dict[int, deque[PendingCall]] = field(default_factory=dict)
 
     @property
     def everyone(self) -> list[ReplicaLink]:
         """Every connected replica."""
         return [*self.replicas, *self.standby, *self.leaving]
+
+    def alike(self, revision: int) -> list[ReplicaLink]:
+        """The connected replicas of one revision, those that leave included."""
+        return [link for link in self.everyone if link.revision == revision]
+
+    def take_waiting(self) -> list[PendingCall]:
+        """Empties its queues."""
+        taken = [*self.waiting, *(call for queue in self.beside.values() for call in queue)]
+        self.waiting.clear()
+        self.beside.clear()
+        return taken
+
+    def withdraw(self, call: PendingCall) -> bool:
+        """Takes a call out of the queue that it waits in. Returns False when it waits in none of these."""
+        for queue in (self.waiting, *self.beside.values()):
+            if call in queue:
+                queue.remove(call)
+                return True
+        return False
+
+    @property
+    def waits(self) -> int:
+        """Calls in its queues."""
+        return len(self.waiting) + sum(len(queue) for queue in self.beside.values())
 
     @property
     def in_flight(self) -> int:

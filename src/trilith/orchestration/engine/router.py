@@ -1,7 +1,7 @@
 """The gateway's only router: from a pending call to a replica, and its answer back. Doer; the choosing is pure.
 
 Rule 1: everything happens on the loop's thread; no locks, no tasks a call.
-Rule 2: a call waits in one place, its deployment's queue, where it can be bounded, expired and counted.
+Rule 2: a call waits in one place, a queue of its deployment, where it can be bounded, expired and counted.
 Rule 3: a lost replica's calls run again only as `RetryPolicy` allows; otherwise each gets one clear error.
 Rule 4: a cancelled or expired call that a replica holds keeps its slot until the replica has really let go of it.
 """
@@ -12,6 +12,7 @@ import asyncio
 import logging
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -64,7 +65,6 @@ class Router:
         self._health: HealthWatch[int] = HealthWatch(unresponsive_s)
         self._next_look = 0.0
         self._revision = 0  # that calls go to
-        self._late: list[PendingCall] = []  # of replicas of other revisions, whose like has no room now
         self._retry = retry if retry is not None else RetryPolicy()
         self._deployments: dict[str, Deployment] = {}
         self._batches: dict[tuple[str, str], BatchQueue] = {}
@@ -121,8 +121,7 @@ class Router:
         """Empties every queue."""
         taken: list[PendingCall] = []
         for deployment in self._deployments.values():
-            taken += deployment.waiting
-            deployment.waiting.clear()
+            taken += deployment.take_waiting()
         for queue in self._batches.values():
             taken += queue.clear()
         return [call for call in taken if not call.settled]
@@ -141,7 +140,7 @@ class Router:
     def waiting(self, service: str) -> int:
         """Calls of a service that no replica has yet."""
         queues = (queue for (name, _), queue in self._batches.items() if name == service)
-        return len(self._deployments[service].waiting) + sum(queue.waiting for queue in queues)
+        return self._deployments[service].waits + sum(queue.waiting for queue in queues)
 
     def not_ready(self) -> list[str]:
         """Services without a replica that serves."""
@@ -210,6 +209,8 @@ class Router:
                     self._fail(call, _lost(call))
         for call in reversed(again):
             self._place_again(call, first=True)
+        if deployment is not None:
+            self._place_stranded(deployment, link.revision)
         self._drop_deserted()
 
     # Calls
@@ -248,23 +249,39 @@ class Router:
         except TrilithError as error:
             self._fail(call, error)
 
-    def _place_beside(self, call: PendingCall) -> None:
-        """Places a call that a replica of another revision makes: its own kind answers it, while there is one."""
+    def _place_beside(self, call: PendingCall, *, first: bool, bounded: bool) -> None:
+        """Places a call that a replica of another revision makes: its own kind answers it, while there is one.
+
+        Calls of a batched method go one by one here: those replicas are on their way out, or not yet in.
+        """
         route = call.route
         deployment = self._deployments.get(route.service)
-        alike = [link for link in deployment.everyone if link.revision == call.revision] if deployment else []
-        free = [link for link in alike if link.peer.credits > 0]
-        if free:
-            self.send(min(free, key=lambda link: link.in_flight), call, time.monotonic())
-        elif alike:
-            self._late.append(call)  # tried again with the next tick
-        else:
+        alike = deployment.alike(call.revision) if deployment is not None else []
+        if deployment is None or not alike:
             call.revision = 0
-            self._place(call, first=False, bounded=True)
+            self._place(call, first=first, bounded=bounded)
+            return
+        queue = deployment.beside.setdefault(call.revision, deque())
+        free = [link for link in alike if link.peer.credits > 0]
+        if free and (first or not queue):
+            self.send(min(free, key=lambda link: link.in_flight), call, time.monotonic())
+        elif first:
+            queue.appendleft(call)
+        elif bounded and len(queue) >= route.queue_limit:
+            raise _full(route.service, len(queue), len(alike))
+        else:
+            queue.append(call)
+
+    def _place_stranded(self, deployment: Deployment, revision: int) -> None:
+        """Places anew what waited for replicas of a revision, when the last of them has gone."""
+        if revision in deployment.beside and not deployment.alike(revision):
+            for call in deployment.beside.pop(revision):
+                if not call.settled:
+                    self._place_again(call, first=False)
 
     def _place(self, call: PendingCall, *, first: bool, bounded: bool) -> None:
         if call.revision and call.revision != self._revision:
-            self._place_beside(call)
+            self._place_beside(call, first=first, bounded=bounded)
             return
         route = call.route
         deployment = self._deployments.get(route.service)
@@ -284,14 +301,14 @@ class Router:
         if first:
             deployment.waiting.appendleft(call)
         elif bounded and len(deployment.waiting) >= route.queue_limit:
-            raise QueueFull(
-                f"{len(deployment.waiting)} calls of {route.service} wait already, which is its limit; try again later"
-                f" ({len(deployment.replicas)} replicas are running)"
-            )
+            raise _full(route.service, len(deployment.waiting), len(deployment.replicas))
         else:
             deployment.waiting.append(call)
 
     def _room(self, deployment: Deployment, link: ReplicaLink) -> None:
+        if link.revision != self._revision:
+            self._room_beside(deployment, link)
+            return
         waiting = deployment.waiting
         while waiting and link.room > 0:
             call = waiting.popleft()
@@ -300,6 +317,14 @@ class Router:
         for (service, _), queue in self._batches.items():
             if service == deployment.service:
                 queue.pump(time.monotonic())
+
+    def _room_beside(self, deployment: Deployment, link: ReplicaLink) -> None:
+        """A replica of another revision has room. One that leaves still takes what its like call."""
+        waiting = deployment.beside.get(link.revision)
+        while waiting and link.peer.credits > 0:
+            call = waiting.popleft()
+            if not call.settled:
+                self.send(link, call, time.monotonic())
 
     def _replied(self, link: ReplicaLink, call: PendingCall, reply: Reply) -> None:
         link.calls.pop(call.call_id, None)
@@ -343,24 +368,24 @@ class Router:
             link.peer.cancel(call.call_id)
             # The peer counts the slot as taken until the replica lets go; the reply itself is not delivered any more.
             del link.calls[call.call_id]
-        elif route.batch_rows:
-            queue = self._batches.get((route.service, route.method))
-            if queue is not None:
-                queue.withdraw(call)
-        elif route.service in self._deployments:
-            waiting = self._deployments[route.service].waiting
-            if call in waiting:
-                waiting.remove(call)
+            return
+        deployment = self._deployments.get(route.service)
+        if deployment is not None and deployment.withdraw(call):
+            return
+        queue = self._batches.get((route.service, route.method))
+        if queue is not None:
+            queue.withdraw(call)
 
     def _tell_if_idle(self, deployment: Deployment | None, link: ReplicaLink) -> None:
         if deployment is not None and link in deployment.leaving and not self._needed(link):
             deployment.leaving.remove(link)
+            self._place_stranded(deployment, link.revision)
             self._on_idle(link.replica_id)
             self._drop_deserted()
 
     def _needed(self, link: ReplicaLink) -> bool:
         """Whether it has work, or may get some: replicas of its own revision that still work may call it."""
-        if link.in_flight:
+        if link.in_flight or any(entry.beside.get(link.revision) for entry in self._deployments.values()):
             return True
         return link.revision != self._revision and any(
             other.in_flight
@@ -386,12 +411,6 @@ class Router:
                     f" {call.deadline - call.received_at:.3g} s: the time ran out {where}"
                 ),
             )
-        late, self._late = self._late, []
-        for call in late:
-            if not call.settled:
-                self._place_again(call, first=False)
-        for queue in self._batches.values():
-            queue.pump(now)
         for deployment in list(self._deployments.values()):
             for link in list(deployment.leaving):
                 self._tell_if_idle(deployment, link)
@@ -408,6 +427,13 @@ class Router:
                 if why is not None and not link.reported:
                     link.reported = True
                     self._on_unwell(link.replica_id, why)
+
+
+def _full(service: str, waiting: int, replicas: int) -> QueueFull:
+    return QueueFull(
+        f"{waiting} calls of {service} wait already, which is its limit; try again later"
+        f" ({replicas} replicas are running)"
+    )
 
 
 def _lost(call: PendingCall) -> ReplicaLost:
