@@ -140,6 +140,7 @@ def reconcile(
     observed: Iterable[ObservedReplica],
     *,
     switched: bool,
+    loading: bool,
     backoff: StartBackoff,
     limits: Limits,
     now: float,
@@ -150,6 +151,7 @@ def reconcile(
         desired: one entry a service; a service that is not in it is to be stopped once the others run.
         observed: all replicas that are not STOPPED.
         switched: whether calls go to the desired revision already; before that nothing of the old one is drained.
+        loading: models are being loaded, which replicas may wait for: the time of those that start does not count.
         backoff: when a failing service may be started again.
         limits: how long a replica may start, drain and stop.
         now: the instant in seconds.
@@ -192,7 +194,7 @@ def reconcile(
     }
     for replica in replicas:
         limit_s = allowed_s.get(replica.state)
-        if limit_s is None:
+        if limit_s is None or (loading and replica.state is ReplicaState.STARTING and replica.service != SEED):
             continue
         if now - replica.since >= limit_s:
             actions.append(Kill(replica.replica_id, f"{replica.state} for more than {limit_s:g} s"))

@@ -71,7 +71,7 @@ class Revisions(Generic[Content]):
 
     def gateway_loaded(self, number: int) -> None:
         """The gateway has loaded the models of a revision; 0: those of a repository without an application."""
-        self._loaded = number
+        self._loaded = max(self._loaded, number)
 
     def cannot_start(self) -> bool:
         """The wanted revision fails again and again. Returns whether another one serves; that is wanted from now on."""

@@ -100,3 +100,44 @@ def test_empty_repository_is_served_and_says_so(serve, tmp_path):
     server = serve(tmp_path / "models")
     assert server.get("/v2/health/live")[0] == 200
     assert server.post("/v2/models/none/infer", {"inputs": []})[0] in (400, 404)
+
+
+def test_a_reload_waits_for_the_models_that_it_adds(serve, tmp_path):
+    names = [f"model{number}" for number in range(24)]
+    for name in ("doubler", *names):
+        write_doubler(tmp_path / "models" / name)
+    source = tmp_path / "app.py"
+    text = (
+        "import numpy as np\nimport trilith\n@trilith.service\nclass App:\n{models}"
+        "    @trilith.api\n    async def run(self, x: list[float]) -> list[float]:\n"
+        "        return (await self.{last}(np.array([x], np.float32)))[0].tolist() + [{mark}]\n"
+    )
+    source.write_text(text.format(models='    doubler = trilith.model("doubler")\n', last="doubler", mark=1))
+    server = serve(f"{source}:App", "--reload")
+    assert server.post("/run", {"x": [1, 2, 3, 4]}) == (200, [2, 4, 6, 8, 1])
+    server.wait_line("watching")
+    models = "".join(f'    {name} = trilith.model("{name}")\n' for name in names)
+    source.write_text(text.format(models=models, last=names[-1], mark=2))
+    server.wait_until(lambda: server.post("/run", {"x": [1, 2, 3, 4]})[1] == [2, 4, 6, 8, 2])
+    assert "cannot" not in server.output, server.output
+    loaded = {model["name"] for model in server.status()["models"] if model["state"] == "READY"}
+    server.wait_until(lambda: "doubler" not in {m["name"] for m in server.status()["models"] if m["state"] == "READY"})
+    assert set(names) <= loaded
+
+
+def test_status_and_the_probe_agree_while_the_target_is_imported(serve, tmp_path):
+    source, gate = tmp_path / "slow.py", tmp_path / "go"
+    source.write_text(
+        "import pathlib, time, trilith\n"
+        f"while not pathlib.Path({str(gate)!r}).exists():\n    time.sleep(0.01)\n"
+        "@trilith.service\nasync def one() -> int:\n    return 1\n"
+    )
+    server = serve(f"{source}:one", ready=False)
+    server.wait_until(lambda: list(server.runtime_folder.glob("**/*.json")))
+    [record] = server.runtime_folder.glob("**/*.json")
+    server.metrics = int(json.loads(record.read_text())["metrics"].rsplit(":", 1)[1])
+    server.wait_until(lambda: json.loads(server.get("/readyz", port=server.metrics)[1])["problems"] != [])
+    assert server.status()["ready"] is False
+    gate.touch()
+    server.wait_ready()
+    assert server.status()["ready"] is True

@@ -27,9 +27,9 @@ def observed(replica_id, state=ReplicaState.RUNNING, *, service="a", revision=1,
     return ObservedReplica(replica_id=replica_id, service=service, revision=revision, state=state, since=since)
 
 
-def plan(desired, replicas, *, backoff=None, now=NOW, switched=True):
+def plan(desired, replicas, *, backoff=None, now=NOW, switched=True, loading=False):
     backoff = backoff or StartBackoff()
-    return reconcile(desired, replicas, switched=switched, backoff=backoff, limits=LIMITS, now=now)
+    return reconcile(desired, replicas, switched=switched, loading=loading, backoff=backoff, limits=LIMITS, now=now)
 
 
 def want(replicas, *, service="a", revision=1):
@@ -164,3 +164,11 @@ def test_actions_move_towards_what_is_wanted(replicas, of_a, of_b):
 def test_what_is_as_wanted_is_left_alone(replicas):
     fresh = [replace(r, since=NOW, service="a", revision=1, state=ReplicaState.RUNNING) for r in replicas]
     assert plan([want(len(fresh))], fresh).actions == ()
+
+
+def test_the_time_of_a_start_does_not_count_while_models_load():
+    late = observed(1, ReplicaState.STARTING, since=NOW - 101)
+    assert plan([want(1)], [late], loading=True).actions == ()
+    assert plan([want(1)], [late]).actions == (Kill(1, "starting for more than 100 s"),)
+    seed = observed(2, ReplicaState.STARTING, service="", since=NOW - 101)  # it imports: it waits for no model
+    assert plan([], [seed], loading=True).actions == (Kill(2, "starting for more than 100 s"),)

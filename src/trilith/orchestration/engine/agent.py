@@ -23,7 +23,7 @@ from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.reload import source_changes, source_folder
 from trilith.orchestration.engine.replicas import Replica, ReplicaBook
 from trilith.orchestration.reconcile import Drain, Kill, Limits, Start, StartBackoff, reconcile
-from trilith.orchestration.revisions import Revisions
+from trilith.orchestration.revisions import Revision, Revisions
 from trilith.orchestration.spec import ServeOptions
 from trilith.orchestration.state import ReplicaEvent, ReplicaState
 
@@ -41,7 +41,7 @@ class Agent:
         self._tell = tell
         self._book = ReplicaBook()
         self._backoff = StartBackoff()
-        self._limits = Limits()
+        self._limits = Limits(drain_s=options.drain_s)
         self._revisions: Revisions[Application] = Revisions()
         self._told: set[tuple[int, str]] = set()  # failures whose traceback a person has seen
         self._gateway: ChildProcess | None = None
@@ -86,7 +86,9 @@ class Agent:
         gateway = await self._launcher.start_gateway()
         self._gateway = gateway
         self._gateway_since = time.monotonic()
-        self._deploy()
+        if not self._revisions.switched:
+            self._deploy(self._revisions.serving)  # what serves comes first, and then the change
+        self._deploy(self._revisions.wanted)
         for replica in self._book.all():  # it does not know what an earlier gateway was told
             if replica.state is ReplicaState.DRAINING:
                 gateway.channel.send(control.RemoveReplica(replica_id=replica.replica_id))
@@ -113,6 +115,7 @@ class Agent:
         async for message in gateway.messages():
             if isinstance(message, control.GatewayReady):
                 self._revisions.gateway_loaded(message.revision)
+                self._book.restart_starts(time.monotonic())  # they may have waited for models until now
                 for failure in message.failures:
                     self._tell(f"model not available: {failure}")
                 if self._launcher.serves_repository and message.models == 0:
@@ -128,6 +131,9 @@ class Agent:
                     self._book.event(replica, ReplicaEvent.READY, time.monotonic())
             elif isinstance(message, control.ReplicaUnwell):
                 self._kill(Kill(message.replica_id, message.reason))
+            elif isinstance(message, control.Unprepared):
+                self._tell(f"revision {message.revision} cannot be served: {message.reason}")
+                self._drop_change()
             elif isinstance(message, control.Failed):
                 self._tell(f"the gateway cannot start: {message.reason}")
                 self._give_up()
@@ -189,12 +195,19 @@ class Agent:
         if not self._backoff.given_up(service):
             return
         self._tell(f"{service} failed {self._backoff.failures(service)} times in a row; giving up")
-        if self._revisions.cannot_start():
-            self._tell("the change cannot be started; the revision before it keeps serving")
-            self._backoff.forget(service)
-            self._deploy()
-        elif not self._book.running(service, replica.revision):
+        if not self._revisions.switched or not self._book.running(service, replica.revision):
+            self._drop_change()
+
+    def _drop_change(self) -> None:
+        """What is wanted cannot be served: back to what serves, or the end when there is nothing else."""
+        wanted = self._revisions.wanted
+        if not self._revisions.cannot_start():
             self._give_up()
+            return
+        self._tell("the change cannot be started; the revision before it keeps serving")
+        for entry in wanted.desired if wanted is not None else ():
+            self._backoff.forget(entry.service)
+        self._deploy(self._revisions.wanted)
 
     def _seed_failed(self, replica: Replica) -> None:
         """The first worker of a revision died before it could say what the application is."""
@@ -218,18 +231,17 @@ class Agent:
             return
         for entry in revision.desired:
             self._backoff.forget(entry.service)
-        self._deploy()
+        self._deploy(revision)
 
-    def _deploy(self) -> None:
-        wanted = self._revisions.wanted
-        if self._gateway is not None and wanted is not None:
-            described = wanted.content.described
+    def _deploy(self, revision: Revision[Application] | None) -> None:
+        if self._gateway is not None and revision is not None:
+            described = revision.content.described
             self._gateway.channel.send(
                 control.Deploy(
                     description=described.description,
-                    revision=wanted.number,
+                    revision=revision.number,
                     model_roots=described.model_roots,
-                    publish=self._revisions.switched,
+                    publish=revision is self._revisions.serving,
                 )
             )
 
@@ -240,6 +252,7 @@ class Agent:
             self._revisions.desired,
             self._book.observed(),
             switched=self._revisions.switched,
+            loading=not self._revisions.loaded,
             backoff=self._backoff,
             limits=self._limits,
             now=time.monotonic(),

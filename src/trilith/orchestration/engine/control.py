@@ -86,6 +86,13 @@ class GatewayReady(Message, frozen=True, tag="gateway_ready"):
     failures: list[str]
 
 
+class Unprepared(Message, frozen=True, tag="unprepared"):
+    """Gateway to agent: it failed while it got the revision ready, through a fault of its own."""
+
+    revision: int
+    reason: str
+
+
 class Described(Message, frozen=True, tag="described"):
     """Worker to agent: the application that its target holds, before anything of it is constructed.
 
@@ -119,6 +126,7 @@ AnyMessage = (
     | ReplicaUnwell
     | Replicas
     | GatewayReady
+    | Unprepared
     | Described
     | Failed
     | Stop

@@ -1,6 +1,6 @@
 """The gateway process: both protocol fronts, the node's runtime, the router. One uvloop thread, no user code.
 
-Rule: this file wires; what a request meets on its way stands in `front`, `router`, `batching`, `models`, `sinks`.
+Rule: this file wires; what a request meets on its way stands in `front`, `router`, `batching`, `model_calls`, `sinks`.
 
 Started by the agent as `python -m trilith.orchestration.engine.gateway CONTROL_FD PARENT_PID ARGUMENTS`.
 """
@@ -26,14 +26,14 @@ from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import HttpLimits, HttpRequest, HttpServer, tls_context
 from trilith.net.transport import IncomingCall, Listener, LostCall, Peer
 from trilith.orchestration.connections import ConnectionBounds, connection_bounds
-from trilith.orchestration.engine import control
+from trilith.orchestration.engine import control, readiness
 from trilith.orchestration.engine.application import Application, read_application
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.deployments import ReplicaLink
 from trilith.orchestration.engine.downloads import ShownDownloads
 from trilith.orchestration.engine.front import HttpFront
-from trilith.orchestration.engine.hello import Hello
+from trilith.orchestration.engine.hello import Hello, decode_notice
 from trilith.orchestration.engine.launch import GatewayArguments
 from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.node_models import NodeModels
@@ -135,11 +135,12 @@ class Gateway:
             elif isinstance(message, control.Publish):
                 if self._prepared is not None and self._prepared.revision == message.revision:
                     self._publish(self._prepared)
-                    self._spawn(self._node_models.keep_only(self._prepared.models))
+                    self._spawn(self._trim_models())
             elif isinstance(message, control.RemoveReplica):
                 self._router.remove(message.replica_id)
             elif isinstance(message, control.ReplicaGone):
                 self._router.gone(message.replica_id)
+                self._spawn(self._trim_models())
             elif isinstance(message, control.Replicas):
                 self._rows = message.replicas
             elif isinstance(message, control.Stop):
@@ -148,15 +149,27 @@ class Gateway:
 
     async def _prepare(self, order: control.Deploy, loading: asyncio.Task[Runtime]) -> None:
         """Loads the models of a revision; the one that is served goes on meanwhile."""
-        application = read_application(order.description, order.revision)
-        self._prepared = application
-        self._applications[order.revision] = application
-        if order.publish:
-            self._publish(application)
-        await asyncio.shield(loading)
-        failures = await self._node_models.load(application.models, order.model_roots)
-        self._models.open()
+        try:
+            application = read_application(order.description, order.revision)
+            self._prepared = application
+            self._applications[order.revision] = application
+            if order.publish:
+                self._publish(application)
+            await asyncio.shield(loading)
+            failures = await self._node_models.load(application.models, order.model_roots)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this revision, not those that serve
+            _log.exception("getting revision %s ready failed", order.revision)
+            self._channel.send(control.Unprepared(revision=order.revision, reason=repr(error)))
+            return
+        self._models.prepared(order.revision)
         self._channel.send(self._loaded(order.revision, failures))
+
+    async def _trim_models(self) -> None:
+        """Unloads what neither the served and the next revision need, nor a replica that is still connected."""
+        replicas = [link for deployment in self._router.deployments for link in deployment.everyone]
+        wanted = [self._applications.get(link.revision) for link in replicas]
+        applications = [entry for entry in (self._application, self._prepared, *wanted) if entry is not None]
+        await self._node_models.keep_only({model for entry in applications for model in entry.models})
 
     def _loaded(self, revision: int, failures: list[str]) -> control.GatewayReady:
         return control.GatewayReady(revision=revision, models=len(self._runtime.models()), failures=failures)
@@ -180,27 +193,30 @@ class Gateway:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            _log.error("the gateway failed", exc_info=task.exception())
-            self._channel.send(control.Failed(reason=f"the gateway failed: {task.exception()!r}"))
+            _log.error("a task of the gateway failed", exc_info=task.exception())
 
     # Replicas
 
     def _connected(self, peer: Peer) -> None:
         """A worker is there. It may call models and services at once; it gets calls when it says hello."""
         links: list[ReplicaLink] = []
+        revision = 0
 
-        def noticed(notice: bytes) -> None:
-            hello = msgspec.msgpack.decode(notice, type=Hello)
-            link = ReplicaLink(
-                replica_id=hello.replica_id,
-                service=hello.service,
-                revision=hello.revision,
-                pid=hello.pid,
-                peer=peer,
-            )
-            links.append(link)
-            self._router.add(link)
-            self._channel.send(control.ReplicaServing(replica_id=hello.replica_id))
+        def noticed(raw: bytes) -> None:
+            nonlocal revision
+            notice = decode_notice(raw)
+            revision = notice.revision
+            if isinstance(notice, Hello):
+                link = ReplicaLink(
+                    replica_id=notice.replica_id,
+                    service=notice.service,
+                    revision=notice.revision,
+                    pid=notice.pid,
+                    peer=peer,
+                )
+                links.append(link)
+                self._router.add(link)
+                self._channel.send(control.ReplicaServing(replica_id=notice.replica_id))
 
         def lost(calls: list[LostCall]) -> None:
             for link in links:
@@ -208,7 +224,7 @@ class Gateway:
 
         peer.on_notice = noticed
         peer.on_lost = lost
-        peer.on_call = lambda incoming: self._called(incoming, links[0].revision if links else 0)
+        peer.on_call = lambda incoming: self._called(incoming, revision)
 
     def _called(self, incoming: IncomingCall, revision: int) -> None:
         """A replica calls a model, or another service."""
@@ -217,7 +233,7 @@ class Gateway:
             if meta.service:
                 self._relay(incoming, meta, revision)
             else:
-                self._models.take(incoming, meta)
+                self._models.take(incoming, meta, revision)
         except TrilithError as error:
             incoming.fail_error(error)
 
@@ -226,7 +242,7 @@ class Gateway:
         methods = application.methods if application is not None else {}
         route = methods.get((meta.service, meta.method))
         if route is None:
-            incoming.fail("not_found", f"the service {meta.service} has no method {meta.method}")
+            incoming.fail_error(NotFound(f"the service {meta.service} has no method {meta.method}"))
             return
         incoming.begin()
         now = time.monotonic()
@@ -251,15 +267,17 @@ class Gateway:
     # The gateway's own answers
 
     def _readyz(self, request: HttpRequest) -> None:
-        problems = [f"no replica of {name} is ready" for name in self._router.not_ready()]
-        if self._application is None and not self._arguments.repositories:
-            problems.append("the application is not loaded yet")
-        if not self._runtime.ready:
-            problems.append("a model is not loaded; see /v2/repository/index")
-        if self._front.draining:
-            problems.append("the server is stopping")
+        problems = self._problems()
         body = msgspec.json.encode({"ready": not problems, "problems": problems})
         request.respond(503 if problems else 200, body)
+
+    def _problems(self) -> list[str]:
+        return readiness.problems(
+            services_without_replica=self._router.not_ready(),
+            application_missing=self._application is None and not self._arguments.repositories,
+            models_ready=self._runtime.ready,
+            draining=self._front.draining,
+        )
 
     def _scrape(self, request: HttpRequest) -> None:
         request.respond(200, render(self._metrics), content_type=CONTENT_TYPE)
@@ -283,7 +301,8 @@ class Gateway:
         if request.path == "/metrics":
             self._scrape(request)
         elif request.path == "/status":
-            document = status_document(self._router, self._runtime, self._rows, draining=self._front.draining)
+            ready, draining = not self._problems(), self._front.draining
+            document = status_document(self._router, self._runtime, self._rows, ready=ready, draining=draining)
             request.respond(200, msgspec.json.encode(document))
         elif request.path in ("/livez", "/readyz"):
             self._front(request)

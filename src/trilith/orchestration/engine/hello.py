@@ -1,14 +1,25 @@
-"""A replica's first notice on its connection to a gateway."""
+"""What a replica tells a gateway of itself, on each connection that it makes. Read by `decode_notice`."""
 
 from __future__ import annotations
 
 import msgspec
 
 
-class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """Who it is. Sent when it is ready to serve, to each gateway that it connects to."""
+class Join(msgspec.Struct, frozen=True, kw_only=True, tag="join"):
+    """The first notice, before any call: the revision of its code, whose models and services it means when it calls."""
+
+    revision: int
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
+    """Who it is. Sent when it is ready to serve."""
 
     replica_id: int
     service: str
     revision: int
     pid: int
+
+
+def decode_notice(notice: bytes) -> Join | Hello:
+    """The notice, from msgpack."""
+    return msgspec.msgpack.decode(notice, type=Join | Hello)

@@ -1,12 +1,14 @@
 """Model calls of replicas, answered by the node's runtime.
 
 Rule 1: the callback path of the runtime; no task a call. The tensors are views of the frame's buffers: no copy inwards.
-Rule 2: a call that comes while the models of a revision are being loaded waits for them; it is not refused.
+Rule 2: a call of a replica whose revision's models are still being loaded waits for them; it is not refused. Replicas
+        of other revisions do not notice.
 """
 
 from __future__ import annotations
 
 import time
+from typing import Final
 
 from trilith.core.context import Context
 from trilith.core.request import InferResponse
@@ -19,36 +21,45 @@ from trilith.service import ModelSignature
 from trilith.wire.calls import TENSORS_CONTENT_TYPE, CallMeta, ResultMeta, pack_meta
 from trilith.wire.tensors import pack_response, unpack_request
 
+_TAKEN_BACK: Final = "the caller took the request back"
+
 
 class ModelDesk:
-    """Takes model calls. `closed` while models are being loaded."""
+    """Takes model calls."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._waiting: list[tuple[IncomingCall, CallMeta]] | None = []
+        self._prepared: set[int] = set()
+        self._waiting: dict[int, list[tuple[IncomingCall, CallMeta]]] = {}
 
-    def close(self) -> None:
-        """From now on calls wait."""
-        if self._waiting is None:
-            self._waiting = []
+    def prepared(self, revision: int) -> None:
+        """The models of a revision are loaded, or will not be: what its replicas ask is answered from now on."""
+        self._prepared.add(revision)
+        for incoming, meta in self._waiting.pop(revision, []):
+            incoming.on_cancel = None
+            self.take(incoming, meta, revision)
 
-    def open(self) -> None:
-        """The models are loaded: what waits is answered, and what comes is answered at once."""
-        waiting, self._waiting = self._waiting or [], None
-        for incoming, meta in waiting:
-            self.take(incoming, meta)
-
-    def take(self, incoming: IncomingCall, meta: CallMeta) -> None:
-        """Answers a call, now or later."""
+    def take(self, incoming: IncomingCall, meta: CallMeta, revision: int) -> None:
+        """Answers a call of a replica of that revision, now or later."""
         if incoming.cancelled:
-            incoming.fail(Cancelled.code, "the caller took the request back")
-        elif self._waiting is not None:
-            self._waiting.append((incoming, meta))
+            incoming.fail(Cancelled.code, _TAKEN_BACK)
+        elif revision not in self._prepared:
+            self._wait(incoming, meta, revision)
         else:
             try:
                 self._answer(incoming, meta)
             except TrilithError as error:
                 incoming.fail_error(error)
+
+    def _wait(self, incoming: IncomingCall, meta: CallMeta, revision: int) -> None:
+        queue = self._waiting.setdefault(revision, [])
+        queue.append((incoming, meta))
+
+        def cancelled() -> None:
+            queue.remove((incoming, meta))
+            incoming.fail(Cancelled.code, _TAKEN_BACK)
+
+        incoming.on_cancel = cancelled
 
     def _answer(self, incoming: IncomingCall, meta: CallMeta) -> None:
         if meta.method == INFER:
@@ -82,6 +93,6 @@ class ModelDesk:
 
         def cancelled() -> None:
             ticket.cancel()  # from here on `done` is not called: the answer that is still due is given here
-            incoming.fail(Cancelled.code, "the caller took the request back")
+            incoming.fail(Cancelled.code, _TAKEN_BACK)
 
         incoming.on_cancel = cancelled

@@ -5,6 +5,7 @@ Rule: a model whose folder has not changed is not loaded again. Reloading code i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,31 +16,43 @@ Fingerprint = tuple[str, tuple[tuple[str, int, int], ...]]
 
 
 class NodeModels:
-    """Loads and unloads in one runtime."""
+    """Loads and unloads in one runtime; one revision after the other, the models of one at the same time."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._loaded: dict[str, Fingerprint] = {}
+        self._lock = asyncio.Lock()
 
     async def load(self, references: Iterable[str], roots: Sequence[str]) -> list[str]:
         """Loads what is missing or has changed; why each one that failed did."""
-        failures = []
-        for reference in references:
-            try:
-                folder = find_model(reference, [Path(root) for root in roots])
-                fingerprint = _fingerprint(folder)
-                if self._loaded.get(reference) != fingerprint:
-                    await self._runtime.load(reference, folder)
-                    self._loaded[reference] = fingerprint
-            except TrilithError as error:
-                failures.append(error.message)
-        return failures
+        folders = [Path(root) for root in roots]
+        async with self._lock:
+            failures = await asyncio.gather(*(self._load_one(reference, folders) for reference in references))
+        return [failure for failure in failures if failure]
 
     async def keep_only(self, references: Iterable[str]) -> None:
         """Unloads what no revision needs any more."""
-        for reference in set(self._loaded) - set(references):
-            del self._loaded[reference]
-            await self._runtime.unload(reference)
+        async with self._lock:
+            for reference in set(self._loaded) - set(references):
+                del self._loaded[reference]
+                await self._runtime.unload(reference)
+
+    async def _load_one(self, reference: str, roots: Sequence[Path]) -> str:
+        try:
+            folder, fingerprint = await asyncio.to_thread(_look, reference, roots)
+            if self._loaded.get(reference) != fingerprint:
+                await self._runtime.load(reference, folder)
+                self._loaded[reference] = fingerprint
+        except TrilithError as error:
+            return error.message
+        except OSError as error:  # a file went while it was looked at, or may not be read
+            return f"model '{reference}' cannot be read: {error}"
+        return ""
+
+
+def _look(reference: str, roots: Sequence[Path]) -> tuple[Path, Fingerprint]:
+    folder = find_model(reference, roots)
+    return folder, _fingerprint(folder)
 
 
 def _fingerprint(folder: Path) -> Fingerprint:

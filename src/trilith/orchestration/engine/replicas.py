@@ -70,6 +70,12 @@ class ReplicaBook:
         if replica.state is ReplicaState.STOPPED:
             del self._replicas[replica.replica_id]
 
+    def restart_starts(self, now: float) -> None:
+        """The time of those that start counts from now: what they waited for was not theirs."""
+        for replica in self._replicas.values():
+            if replica.state is ReplicaState.STARTING:
+                replica.since = now
+
     def count_restart(self, service: str) -> None:
         """Notes that a replica of the service died by itself."""
         self._restarts[service] = self._restarts.get(service, 0) + 1

@@ -8,8 +8,10 @@ from trilith.orchestration.engine.status_types import ModelStatus, ServerStatus,
 from trilith.runtime import Runtime
 
 
-def status_document(router: Router, runtime: Runtime, rows: list[ReplicaRow], *, draining: bool) -> ServerStatus:
-    """The server now."""
+def status_document(
+    router: Router, runtime: Runtime, rows: list[ReplicaRow], *, ready: bool, draining: bool
+) -> ServerStatus:
+    """The server now; `ready` as the probe says it."""
     services = [
         ServiceStatus(
             name=deployment.service,
@@ -24,6 +26,4 @@ def status_document(router: Router, runtime: Runtime, rows: list[ReplicaRow], *,
         ModelStatus(name=model.name, version=model.version, state=str(model.state), reason=model.reason)
         for model in runtime.models()
     ]
-    return ServerStatus(
-        ready=router.ready() and runtime.ready and not draining, draining=draining, services=services, models=models
-    )
+    return ServerStatus(ready=ready, draining=draining, services=services, models=models)

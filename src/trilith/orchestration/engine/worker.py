@@ -26,7 +26,7 @@ from trilith.errors import SetupError, TrilithError
 from trilith.net.transport import LostCall, Peer, connect
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.control_channel import ControlChannel
-from trilith.orchestration.engine.hello import Hello
+from trilith.orchestration.engine.hello import Hello, Join
 from trilith.orchestration.engine.launch import WorkerArguments
 from trilith.orchestration.engine.process import die_with_parent, open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.remote import GatewayLink, RemoteResolver
@@ -110,6 +110,7 @@ class Worker:
         self._lost.clear()
         peer = await connect(self._arguments.peers_path, grant=0, prepare=self._prepare)
         self._peer = peer
+        peer.notify(msgspec.msgpack.encode(Join(revision=self._arguments.revision)))
         self._link.use(peer)
         return peer
 

@@ -1,0 +1,26 @@
+"""Why the server is not ready: the one answer for probes, for `trilith status` and for whoever asks next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def problems(
+    *, services_without_replica: Sequence[str], application_missing: bool, models_ready: bool, draining: bool
+) -> list[str]:
+    """Sentences for a person; none when the server is ready.
+
+    Args:
+        services_without_replica: names of services that nobody serves.
+        application_missing: an application is to come, and is not there yet.
+        models_ready: every model that should serve does.
+        draining: the server is stopping.
+    """
+    found = [f"no replica of {name} is ready" for name in services_without_replica]
+    if application_missing:
+        found.append("the application is not loaded yet")
+    if not models_ready:
+        found.append("a model is not loaded; see /v2/repository/index")
+    if draining:
+        found.append("the server is stopping")
+    return found
