@@ -2,7 +2,7 @@
 
 Rule 1: pure. What is observed, what is wanted and the instant are arguments; the engine carries the actions out.
 Rule 2: surge first. A revision is complete when every service has all its replicas running; until then nothing of the
-    old one is drained, so that the switch from one to the other is a single step.
+    old one is drained, and what dies of it is replaced, so that the switch from one to the other is a single step.
 Rule 3: a service that cannot start is tried again ever more slowly, and then no more (`StartBackoff`): no storms.
 """
 
@@ -75,11 +75,16 @@ class Limits:
     stop_s: float = 5.0
 
 
+Key = tuple[str, int]
+"""A service and its revision: the failures of a change are not those of what serves."""
+
+
 class StartBackoff:
     """When a service whose replicas die may be started again. Pure.
 
-    The wait doubles with each failure in a row, from `first_s` to `most_s`; a replica that has run for `healthy_s`
-    clears the count. After `attempts` failures in a row without one success the service is given up.
+    The wait doubles with each death in a row, from `first_s` to `most_s`; a replica that has run for `healthy_s` clears
+    the count. After `attempts` starts in a row of which none became ready the service is given up. One that becomes
+    ready and dies is never given up: what it dies of may be what it is asked, and that may end.
     """
 
     def __init__(
@@ -89,35 +94,36 @@ class StartBackoff:
         self._most_s = most_s
         self._attempts = attempts
         self._healthy_s = healthy_s
-        self._failures: dict[str, int] = {}
-        self._not_before: dict[str, float] = {}
+        self._deaths: dict[Key, int] = {}
+        self._failed_starts: dict[Key, int] = {}
+        self._not_before: dict[Key, float] = {}
 
-    def exited(self, service: str, *, ready_for_s: float | None, now: float) -> None:
+    def exited(self, key: Key, *, ready_for_s: float | None, now: float) -> None:
         """Notes that a replica died by itself. `ready_for_s`: how long it had been running, None when it never was."""
         if ready_for_s is not None and ready_for_s >= self._healthy_s:
-            self._failures[service] = 0
-        failures = self._failures.get(service, 0) + 1
-        self._failures[service] = failures
+            self._deaths[key] = 0
+        deaths = self._deaths[key] = self._deaths.get(key, 0) + 1
+        self._failed_starts[key] = self._failed_starts.get(key, 0) + 1 if ready_for_s is None else 0
         # The first death of a replica that did work is replaced at once; storms are slowed.
-        wait_s = 0.0 if failures == 1 and ready_for_s is not None else self._first_s * 2 ** (failures - 1)
-        self._not_before[service] = now + min(wait_s, self._most_s)
+        wait_s = 0.0 if deaths == 1 and ready_for_s is not None else self._first_s * 2 ** min(deaths - 1, 30)
+        self._not_before[key] = now + min(wait_s, self._most_s)
 
-    def not_before(self, service: str) -> float:
+    def not_before(self, key: Key) -> float:
         """The earliest instant, in seconds, at which a replica may be started; 0.0 for at once."""
-        return self._not_before.get(service, 0.0)
+        return self._not_before.get(key, 0.0)
 
-    def given_up(self, service: str) -> bool:
-        """Whether the service failed too often in a row."""
-        return self._failures.get(service, 0) >= self._attempts
+    def given_up(self, key: Key) -> bool:
+        """Whether it failed to start too often in a row."""
+        return self.failed_starts(key) >= self._attempts
 
-    def failures(self, service: str) -> int:
-        """Failures in a row."""
-        return self._failures.get(service, 0)
+    def failed_starts(self, key: Key) -> int:
+        """Starts in a row of which none became ready."""
+        return self._failed_starts.get(key, 0)
 
-    def forget(self, service: str) -> None:
-        """Starts afresh, as for a new revision."""
-        self._failures.pop(service, None)
-        self._not_before.pop(service, None)
+    def forget(self, key: Key) -> None:
+        """Starts afresh."""
+        for book in (self._deaths, self._failed_starts, self._not_before):
+            book.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +143,7 @@ class Plan:
 
 def reconcile(
     desired: Iterable[DesiredService],
+    kept: Iterable[DesiredService],
     observed: Iterable[ObservedReplica],
     *,
     switched: bool,
@@ -149,6 +156,7 @@ def reconcile(
 
     Args:
         desired: one entry a service; a service that is not in it is to be stopped once the others run.
+        kept: what serves while a change is under way: kept alive, and no part of `complete`.
         observed: all replicas that are not STOPPED.
         switched: whether calls go to the desired revision already; before that nothing of the old one is drained.
         loading: models are being loaded, which replicas may wait for: the time of those that start does not count.
@@ -158,18 +166,20 @@ def reconcile(
     """
     actions: list[Action] = []
     wakes: list[float] = []
-    wanted = {entry.service: entry for entry in desired}
+    wanted = list(desired)
     replicas = list(observed)
 
     complete = True
-    for entry in wanted.values():
+    for entry in (*wanted, *kept):
         current = [
-            r for r in replicas if r.service == entry.service and r.revision == entry.revision and r.state in _LIVE
+            r for r in replicas if (r.service, r.revision) == (entry.service, entry.revision) and r.state in _LIVE
         ]
-        complete = complete and sum(r.state is ReplicaState.RUNNING for r in current) >= entry.replicas
+        if entry in wanted:
+            complete = complete and sum(r.state is ReplicaState.RUNNING for r in current) >= entry.replicas
         missing = entry.replicas - len(current)
-        if missing > 0 and not backoff.given_up(entry.service):
-            not_before = backoff.not_before(entry.service)
+        key = entry.service, entry.revision
+        if missing > 0 and not backoff.given_up(key):
+            not_before = backoff.not_before(key)
             if now >= not_before:
                 actions += [Start(entry.service, entry.revision)] * missing
             else:
@@ -179,12 +189,11 @@ def reconcile(
             surplus = sorted(current, key=lambda r: (r.state is ReplicaState.RUNNING, -r.replica_id))
             actions += [Drain(replica.replica_id) for replica in surplus[:-missing]]
     if complete and switched:
+        names = {(entry.service, entry.revision) for entry in wanted}
         actions += [
             Drain(r.replica_id)
             for r in replicas
-            if r.state in _LIVE
-            and r.service != SEED
-            and (r.service not in wanted or r.revision != wanted[r.service].revision)
+            if r.state in _LIVE and r.service != SEED and (r.service, r.revision) not in names
         ]
 
     allowed_s = {

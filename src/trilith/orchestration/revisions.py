@@ -3,7 +3,7 @@
 Rule 1: pure. What happened is told by the methods; the engine carries out what they answer.
 Rule 2: at most one change is under way: `wanted` is being brought up while `serving` has the calls.
 Rule 3: calls switch in one step, when the gateway has loaded the wanted revision and every replica of it runs.
-Rule 4: a change that cannot start is dropped: `serving`, which nothing has touched, is what is wanted again.
+Rule 4: a change that cannot start is dropped: `serving`, which was kept alive meanwhile, is what is wanted again.
 """
 
 from __future__ import annotations
@@ -97,6 +97,18 @@ class Revisions(Generic[Content]):
     def desired(self) -> tuple[DesiredService, ...]:
         """The replicas that are wanted."""
         return () if self.wanted is None else self.wanted.desired
+
+    @property
+    def kept(self) -> tuple[DesiredService, ...]:
+        """The replicas of what serves, while something else is wanted."""
+        return () if self.switched or self.serving is None else self.serving.desired
+
+    def find(self, number: int) -> Revision[Content] | None:
+        """The wanted or the serving revision, if it has that number."""
+        for revision in (self.wanted, self.serving):
+            if revision is not None and revision.number == number:
+                return revision
+        return None
 
     @property
     def loaded(self) -> bool:

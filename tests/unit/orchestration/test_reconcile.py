@@ -27,9 +27,11 @@ def observed(replica_id, state=ReplicaState.RUNNING, *, service="a", revision=1,
     return ObservedReplica(replica_id=replica_id, service=service, revision=revision, state=state, since=since)
 
 
-def plan(desired, replicas, *, backoff=None, now=NOW, switched=True, loading=False):
+def plan(desired, replicas, *, kept=(), backoff=None, now=NOW, switched=True, loading=False):
     backoff = backoff or StartBackoff()
-    return reconcile(desired, replicas, switched=switched, loading=loading, backoff=backoff, limits=LIMITS, now=now)
+    return reconcile(
+        desired, kept, replicas, switched=switched, loading=loading, backoff=backoff, limits=LIMITS, now=now
+    )
 
 
 def want(replicas, *, service="a", revision=1):
@@ -89,7 +91,7 @@ def test_replicas_over_their_time_are_killed_and_the_others_wake_the_engine():
 
 def test_backoff_delays_a_start_and_says_when():
     backoff = StartBackoff(first_s=1.0)
-    backoff.exited("a", ready_for_s=None, now=NOW)
+    backoff.exited(("a", 1), ready_for_s=None, now=NOW)
     made = plan([want(1)], [], backoff=backoff)
     assert made.actions == ()
     assert made.wake_at == NOW + 1.0
@@ -98,30 +100,49 @@ def test_backoff_delays_a_start_and_says_when():
 
 def test_first_death_of_a_replica_that_served_is_replaced_at_once():
     backoff = StartBackoff()
-    backoff.exited("a", ready_for_s=0.5, now=NOW)
+    backoff.exited(("a", 1), ready_for_s=0.5, now=NOW)
     assert plan([want(1)], [], backoff=backoff).actions == (Start("a", 1),)
 
 
 def test_a_service_that_fails_again_and_again_is_given_up():
     backoff = StartBackoff(attempts=3)
     for _ in range(3):
-        backoff.exited("a", ready_for_s=None, now=NOW)
-    assert backoff.given_up("a")
+        backoff.exited(("a", 1), ready_for_s=None, now=NOW)
+    assert backoff.given_up(("a", 1))
     made = plan([want(1)], [], backoff=backoff, now=NOW + 1e6)
     assert made.actions == ()
     assert made.wake_at is None
-    backoff.forget("a")
-    assert not backoff.given_up("a")
+    backoff.forget(("a", 1))
+    assert not backoff.given_up(("a", 1))
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 100)), min_size=1, max_size=40))
 def test_waits_never_exceed_the_most_and_health_clears_them(lives):
     backoff = StartBackoff(first_s=0.1, most_s=10.0, healthy_s=10.0)
     for ready_for_s in lives:
-        backoff.exited("a", ready_for_s=ready_for_s, now=NOW)
-        assert NOW <= backoff.not_before("a") <= NOW + 10.0
+        backoff.exited(("a", 1), ready_for_s=ready_for_s, now=NOW)
+        assert NOW <= backoff.not_before(("a", 1)) <= NOW + 10.0
+        if ready_for_s is not None:
+            assert backoff.failed_starts(("a", 1)) == 0
         if ready_for_s is not None and ready_for_s >= 10.0:
-            assert backoff.failures("a") == 1
+            assert backoff.not_before(("a", 1)) == NOW
+
+
+def test_a_service_that_becomes_ready_is_never_given_up():
+    backoff = StartBackoff(attempts=3)
+    for _ in range(50):
+        backoff.exited(("a", 1), ready_for_s=0.1, now=NOW)
+    assert plan([want(1)], [], backoff=backoff, now=NOW + 10).actions == (Start("a", 1),)
+
+
+def test_what_serves_is_kept_alive_while_a_change_fails():
+    backoff = StartBackoff(attempts=1)
+    backoff.exited(("a", 2), ready_for_s=None, now=NOW)
+    made = plan([want(1, revision=2)], [], kept=[want(2, revision=1)], backoff=backoff, switched=False)
+    assert made.actions == (Start("a", 1), Start("a", 1))
+    assert not made.complete
+    running = [observed(1, revision=2)]
+    assert plan([want(1, revision=2)], running, kept=[want(2, revision=1)], switched=False).complete
 
 
 replicas_strategy = st.lists(

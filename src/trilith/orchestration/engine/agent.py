@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from trilith.errors import SetupError
 from trilith.orchestration.engine import control, narration
 from trilith.orchestration.engine.described import Application, revision_of
 from trilith.orchestration.engine.launcher import Launcher
@@ -28,7 +29,7 @@ from trilith.orchestration.spec import ServeOptions
 from trilith.orchestration.state import ReplicaEvent, ReplicaState
 
 _REMIND_S = 10.0
-_GATEWAY = "gateway"  # its key in the back-off book
+_GATEWAY = ("", 0)  # its key in the back-off book
 
 
 class Agent:
@@ -96,8 +97,8 @@ class Agent:
 
     async def _start_worker(self, service: str, revision: int) -> None:
         replica_id = self._book.new_id()
-        wanted = self._revisions.wanted
-        cpu = wanted.content.cpu.get(service) if wanted is not None else None
+        known = self._revisions.find(revision)
+        cpu = known.content.cpu.get(service) if known is not None else None
         process = await self._launcher.start_worker(service, replica_id=replica_id, revision=revision, cpu=cpu)
         replica = Replica(
             replica_id=replica_id, service=service, revision=revision, process=process, since=time.monotonic()
@@ -107,7 +108,16 @@ class Agent:
 
     async def _start_revision(self) -> None:
         """Starts the seed of a new revision. It becomes the current one when it has described itself."""
-        await self._start_worker("", self._revisions.begin())
+        serving = self._revisions.serving
+        number = self._revisions.begin()
+        try:
+            await self._launcher.keep_sources(number, {serving.number} if serving is not None else ())
+        except SetupError as error:
+            self._tell(error.message)
+            if serving is None:
+                self._cannot_serve()
+            return
+        await self._start_worker("", number)
 
     # Following the children
 
@@ -185,28 +195,29 @@ class Agent:
         if expected:
             self._check_given_up(replica)  # it may have been killed because it took too long to start
             return
-        self._backoff.exited(replica.service, ready_for_s=ready_for_s, now=now)
+        self._backoff.exited((replica.service, replica.revision), ready_for_s=ready_for_s, now=now)
         self._book.count_restart(replica.service)
         self._tell(f"a replica of {replica.service} (pid {replica.process.pid}) ended: {narration.cause(code)}")
         self._check_given_up(replica)
 
     def _check_given_up(self, replica: Replica) -> None:
-        service = replica.service
-        if not self._backoff.given_up(service):
-            return
-        self._tell(f"{service} failed {self._backoff.failures(service)} times in a row; giving up")
-        if not self._revisions.switched or not self._book.running(service, replica.revision):
+        key = service, revision = replica.service, replica.revision
+        wanted = self._revisions.wanted
+        if not self._backoff.given_up(key) or wanted is None or revision != wanted.number:
+            return  # what is not wanted any more is not missed
+        self._tell(f"{service} could not be started {self._backoff.failed_starts(key)} times in a row; giving up")
+        if not self._revisions.switched or not self._book.running(service, revision):
             self._drop_change()
 
     def _drop_change(self) -> None:
         """What is wanted cannot be served: back to what serves, or the end when there is nothing else."""
         wanted = self._revisions.wanted
         if not self._revisions.cannot_start():
-            self._give_up()
+            self._cannot_serve()
             return
         self._tell("the change cannot be started; the revision before it keeps serving")
         for entry in wanted.desired if wanted is not None else ():
-            self._backoff.forget(entry.service)
+            self._backoff.forget((entry.service, entry.revision))
         self._deploy(self._revisions.wanted)
 
     def _seed_failed(self, replica: Replica) -> None:
@@ -214,7 +225,7 @@ class Agent:
         if not replica.failure:
             self._tell(f"{self._options.target}: the worker ended before it had loaded the target")
         if self._revisions.wanted is None:
-            self._give_up()
+            self._cannot_serve()
         else:
             self._tell("the change cannot be loaded; the revision before it keeps serving")
 
@@ -229,8 +240,6 @@ class Agent:
             self._order_stop(replica, ReplicaEvent.DRAIN)
         if not wanted:
             return
-        for entry in revision.desired:
-            self._backoff.forget(entry.service)
         self._deploy(revision)
 
     def _deploy(self, revision: Revision[Application] | None) -> None:
@@ -250,6 +259,7 @@ class Agent:
     async def _converge(self) -> None:
         plan = reconcile(
             self._revisions.desired,
+            self._revisions.kept,
             self._book.observed(),
             switched=self._revisions.switched,
             loading=not self._revisions.loaded,
@@ -300,7 +310,7 @@ class Agent:
             self._tell(f"killing a replica of {name} (pid {replica.process.pid}): {action.reason}")
             if replica.state is ReplicaState.STARTING:
                 replica.failure = action.reason
-                self._backoff.exited(replica.service, ready_for_s=None, now=time.monotonic())
+                self._backoff.exited((replica.service, replica.revision), ready_for_s=None, now=time.monotonic())
             else:
                 self._book.count_restart(replica.service)
             self._book.event(replica, ReplicaEvent.KILL, time.monotonic())
@@ -358,6 +368,13 @@ class Agent:
             )
         self._stopping = True
         self._changed.set()
+
+    def _cannot_serve(self) -> None:
+        """The application cannot serve as it is: with `--reload` the next change may mend it."""
+        if self._options.reload:
+            self._tell("the application cannot serve as it is; waiting for a change of its files")
+        else:
+            self._give_up()
 
     def _give_up(self) -> None:
         self._exit_code = 1

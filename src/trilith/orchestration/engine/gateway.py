@@ -50,7 +50,6 @@ from trilith.telemetry.exposition import CONTENT_TYPE, render
 from trilith.wire.calls import CallMeta, unpack_call
 
 _log: Final = logging.getLogger("trilith.gateway")
-_KEPT = 4  # revisions
 _PEER_GRANT = 4096  # calls that one replica may have at the gateway; their own queues bound them earlier
 
 
@@ -74,7 +73,8 @@ class Gateway:
         self._rows: list[control.ReplicaRow] = []
         self._application: Application | None = None  # that is served
         self._prepared: Application | None = None  # whose models are loaded, or being loaded
-        self._applications: dict[int, Application] = {}  # the last ones: replicas of theirs may still finish calls
+        self._applications: dict[int, Application] = {}  # of all revisions of which a replica may still make calls
+        self._early: dict[int, list[tuple[IncomingCall, CallMeta]]] = {}  # calls of revisions that are not known yet
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -153,6 +153,8 @@ class Gateway:
             application = read_application(order.description, order.revision)
             self._prepared = application
             self._applications[order.revision] = application
+            for incoming, meta in self._early.pop(order.revision, []):
+                self._relay(incoming, meta, order.revision)
             if order.publish:
                 self._publish(application)
             await asyncio.shield(loading)
@@ -177,8 +179,11 @@ class Gateway:
     def _publish(self, application: Application) -> None:
         """Calls go to this revision from now on."""
         self._application = application
+        connected = {link.revision for deployment in self._router.deployments for link in deployment.everyone}
         self._applications = {
-            revision: entry for revision, entry in self._applications.items() if revision > application.revision - _KEPT
+            revision: entry
+            for revision, entry in self._applications.items()
+            if revision >= application.revision or revision in connected
         }
         services = [service.name for service in application.description.services]
         self._router.publish(application.revision, services, application.methods.values())
@@ -238,6 +243,10 @@ class Gateway:
             incoming.fail_error(error)
 
     def _relay(self, incoming: IncomingCall, meta: CallMeta, revision: int) -> None:
+        newest = self._application.revision if self._application is not None else 0
+        if revision > newest and revision not in self._applications:
+            self._early.setdefault(revision, []).append((incoming, meta))  # its order is on the way
+            return
         application = self._applications.get(revision, self._application)
         methods = application.methods if application is not None else {}
         route = methods.get((meta.service, meta.method))

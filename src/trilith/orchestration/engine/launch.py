@@ -42,6 +42,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
         peers_path: UNIX socket of the gateway.
         model_roots: folders in which model names are looked up first.
         debug: send the text of user exceptions to clients.
+        snapshot: file with the source of the revision; "" for what lies on disk.
     """
 
     target: str
@@ -51,3 +52,4 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     peers_path: str
     model_roots: list[str]
     debug: bool
+    snapshot: str = ""

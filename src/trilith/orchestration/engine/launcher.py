@@ -5,13 +5,14 @@ Rule: everything that a child needs at its start is here, on its command line or
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import os
 import shutil
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,10 +23,13 @@ from trilith.net.listen import listen_tcp, listen_unix, shown
 from trilith.orchestration.engine.launch import GatewayArguments, WorkerArguments
 from trilith.orchestration.engine.places import SOCKET_NAME, ServerRecord, make_peers_folder, write_record
 from trilith.orchestration.engine.process import ChildProcess
+from trilith.orchestration.engine.reload import source_folder
+from trilith.orchestration.engine.snapshot import take_snapshot
 from trilith.orchestration.spec import ServeOptions
 
 _GATEWAY_MODULE = "trilith.orchestration.engine.gateway"
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
+_SNAPSHOT_SUFFIX = ".sources"
 _WORKER_MODULE = "trilith.orchestration.engine.worker"
 
 
@@ -122,6 +126,22 @@ class Launcher:
             environment=dict(os.environ),
         )
 
+    async def keep_sources(self, revision: int, needed: Container[int]) -> None:
+        """Keeps the source of a revision that begins, when sources may change; drops those that are not `needed`.
+
+        Raises:
+            SetupError: they cannot be kept.
+        """
+        if not self._options.reload:
+            return
+        for old in self._peers_path.parent.glob(f"*{_SNAPSHOT_SUFFIX}"):
+            if int(old.stem) not in needed:
+                old.unlink()
+        await asyncio.to_thread(take_snapshot, source_folder(self._options.target), self._snapshot(revision))
+
+    def _snapshot(self, revision: int) -> Path:
+        return self._peers_path.with_name(f"{revision}{_SNAPSHOT_SUFFIX}")
+
     async def start_worker(
         self, service: str, *, replica_id: int, revision: int, cpu: float | None = None
     ) -> ChildProcess:
@@ -138,6 +158,7 @@ class Launcher:
             peers_path=str(self._peers_path),
             model_roots=list(options.model_roots),
             debug=options.debug,
+            snapshot=str(self._snapshot(revision)) if options.reload else "",
         )
         return await ChildProcess.start(
             _WORKER_MODULE, [msgspec.json.encode(arguments).decode()], environment=_thread_bounds(cpu) | os.environ

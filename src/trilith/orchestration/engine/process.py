@@ -8,16 +8,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import logging
 import os
 import resource
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
+from typing import Final
 
+from trilith.errors import Bug
 from trilith.orchestration.engine.control import AnyMessage
 from trilith.orchestration.engine.control_channel import ControlChannel, open_channel
 
+_log: Final = logging.getLogger("trilith.agent")
 _PR_SET_PDEATHSIG = 1
 _MOST_DESCRIPTORS = 65_536
 
@@ -105,8 +109,12 @@ class ChildProcess:
         """What it says until it exits. The channel alone does not tell: a child of its own may keep it open."""
         exited = asyncio.ensure_future(self.wait())
         exited.add_done_callback(lambda _: self.channel.close())
-        async for message in self.channel.messages():
-            yield message
+        try:
+            async for message in self.channel.messages():
+                yield message
+        except Bug as bug:  # something in the child wrote to a descriptor that is not its own to use
+            _log.error("process %s was killed: %s", self.pid, bug.message)
+            self.kill()
         await exited
 
     async def end_within(self, limit_s: float) -> None:

@@ -129,7 +129,7 @@ class Router:
     def _drop_deserted(self) -> None:
         """Forgets services that are not served any more, once their last replica is gone."""
         for service, deployment in list(self._deployments.items()):
-            if not deployment.declared and not deployment.everyone:
+            if not deployment.declared and not deployment.everyone and not deployment.waits:
                 del self._deployments[service]
 
     @property
@@ -161,6 +161,7 @@ class Router:
             self._room(deployment, link)
         else:
             deployment.standby.append(link)
+            self._room(deployment, link)
 
     def remove(self, replica_id: int) -> None:
         """Gives the replica nothing new; `on_idle` tells when it has finished what it has."""
@@ -250,14 +251,17 @@ class Router:
             self._fail(call, error)
 
     def _place_beside(self, call: PendingCall, *, first: bool, bounded: bool) -> None:
-        """Places a call that a replica of another revision makes: its own kind answers it, while there is one.
+        """Places a call that a replica of another revision makes: its own kind answers it, while there is one or, for
+        a revision that is coming up, as soon as there is.
 
         Calls of a batched method go one by one here: those replicas are on their way out, or not yet in.
         """
         route = call.route
         deployment = self._deployments.get(route.service)
+        if deployment is None and self._comes(call.revision):
+            deployment = self._deployments[route.service] = Deployment(service=route.service, declared=False)
         alike = deployment.alike(call.revision) if deployment is not None else []
-        if deployment is None or not alike:
+        if deployment is None or not (alike or self._comes(call.revision)):
             call.revision = 0
             self._place(call, first=first, bounded=bounded)
             return
@@ -274,10 +278,14 @@ class Router:
 
     def _place_stranded(self, deployment: Deployment, revision: int) -> None:
         """Places anew what waited for replicas of a revision, when the last of them has gone."""
-        if revision in deployment.beside and not deployment.alike(revision):
+        if revision in deployment.beside and not (deployment.alike(revision) or self._comes(revision)):
             for call in deployment.beside.pop(revision):
                 if not call.settled:
                     self._place_again(call, first=False)
+
+    def _comes(self, revision: int) -> bool:
+        """Whether calls are to go to the revision later. One that is dropped ends its own replicas, and their calls."""
+        return revision > self._revision
 
     def _place(self, call: PendingCall, *, first: bool, bounded: bool) -> None:
         if call.revision and call.revision != self._revision:

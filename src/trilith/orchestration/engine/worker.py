@@ -31,6 +31,7 @@ from trilith.orchestration.engine.launch import WorkerArguments
 from trilith.orchestration.engine.process import die_with_parent, open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.remote import GatewayLink, RemoteResolver
 from trilith.orchestration.engine.served_calls import ServedCalls
+from trilith.orchestration.engine.snapshot import use_snapshot
 from trilith.orchestration.engine.tracebacks import users_traceback
 from trilith.runtime import default_roots
 from trilith.service import (
@@ -61,6 +62,8 @@ class Worker:
         Raises:
             TrilithError: the service cannot be started; the message is for a person.
         """
+        if self._arguments.snapshot:
+            use_snapshot(Path(self._arguments.snapshot))
         target = load_target(self._arguments.target)
         root = spec_of(target)
         roots = self._model_roots(Path(inspect.getfile(root.target)).parent)
