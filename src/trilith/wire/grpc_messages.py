@@ -1,6 +1,7 @@
 """gRPC over HTTP/2 in octets: framed messages, timeouts, status trailers (gRPC's PROTOCOL-HTTP2.md).
 
 Rule: sans-I/O, and nothing about HTTP/2 frames. `MessageReader` is the same for one message and for a stream of them.
+What a compressed message holds is another file's matter (`grpc_compression.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-from trilith.errors import InvalidInput, PayloadTooLarge, Unsupported
+from trilith.errors import InvalidInput, PayloadTooLarge
 from trilith.wire.grpc_status import GrpcStatus
 from trilith.wire.http2 import Field
 
@@ -19,9 +20,25 @@ _TIMEOUT_UNITS_S: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u"
 _MESSAGE_SAFE: Final = "".join(chr(octet) for octet in range(0x20, 0x7F) if chr(octet) != "%")
 
 
-def message_prefix(size_bytes: int) -> bytes:
-    """The five octets before an uncompressed message."""
-    return b"\0" + size_bytes.to_bytes(4, "big")
+def message_prefix(size_bytes: int, *, compressed: bool = False) -> bytes:
+    """The five octets before a message."""
+    return (b"\1" if compressed else b"\0") + size_bytes.to_bytes(4, "big")
+
+
+class Compressed:
+    """A message in its compressed form, as it came. Its length is that of this form."""
+
+    __slots__ = ("octets",)
+
+    def __init__(self, octets: bytes | memoryview) -> None:
+        self.octets = octets
+
+    def __len__(self) -> int:
+        return len(self.octets)
+
+
+Message = bytes | memoryview | Compressed
+"""A message as it came from the wire."""
 
 
 class MessageReader:
@@ -31,13 +48,14 @@ class MessageReader:
     size, which is made only after that size was checked, so there is one copy and no growth.
     """
 
-    __slots__ = ("_buffer", "_filled", "_head", "_max_message_bytes", "completed")
+    __slots__ = ("_buffer", "_compressed", "_filled", "_head", "_max_message_bytes", "completed")
 
     def __init__(self, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
         self._head = b""
         self._buffer: bytearray | None = None
         self._filled = 0
+        self._compressed = False
         self.completed = 0
         """Messages read so far."""
 
@@ -46,15 +64,14 @@ class MessageReader:
         """True when no message is half read."""
         return self._buffer is None and not self._head
 
-    def feed(self, piece: bytes) -> list[bytes | memoryview]:
+    def feed(self, piece: bytes) -> list[Message]:
         """The messages that this piece completes.
 
         Raises:
             PayloadTooLarge: a message declares more than `max_message_bytes`.
-            Unsupported: a message is compressed.
             InvalidInput: the prefix of a message is malformed.
         """
-        messages: list[bytes | memoryview] = []
+        messages: list[Message] = []
         if self._head:
             piece, self._head = self._head + piece, b""
         position, end = 0, len(piece)
@@ -66,7 +83,7 @@ class MessageReader:
                 size = self._declared_size(piece, position)
                 position += PREFIX_BYTES
                 if end - position >= size:
-                    messages.append(piece[position : position + size])
+                    self._add(messages, piece[position : position + size])
                     position += size
                     continue
                 self._buffer, self._filled = bytearray(size), 0
@@ -74,7 +91,7 @@ class MessageReader:
         self.completed += len(messages)
         return messages
 
-    def _collect(self, piece: bytes, position: int, messages: list[bytes | memoryview]) -> int:
+    def _collect(self, piece: bytes, position: int, messages: list[Message]) -> int:
         buffer = self._buffer
         if buffer is None:
             return 0
@@ -82,19 +99,18 @@ class MessageReader:
         buffer[self._filled : self._filled + taken] = memoryview(piece)[position : position + taken]
         self._filled += taken
         if self._filled == len(buffer):
-            messages.append(memoryview(buffer).toreadonly())
+            self._add(messages, memoryview(buffer).toreadonly())
             self._buffer = None
         return taken
+
+    def _add(self, messages: list[Message], octets: bytes | memoryview) -> None:
+        messages.append(Compressed(octets) if self._compressed else octets)
 
     def _declared_size(self, piece: bytes, position: int) -> int:
         flag = piece[position]
         size = int.from_bytes(piece[position + 1 : position + PREFIX_BYTES], "big")
-        if flag == 1:
-            raise Unsupported(
-                "the message is compressed, and this server reads uncompressed messages only "
-                "(grpc-accept-encoding: identity): send it without compression"
-            )
-        if flag:
+        self._compressed = flag == 1
+        if flag > 1:
             raise InvalidInput(f"the first octet of a gRPC message is 0 or 1, got {flag}")
         if size > self._max_message_bytes:
             raise PayloadTooLarge(

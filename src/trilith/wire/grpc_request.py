@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from trilith.errors import InvalidInput, MethodNotAllowed, UnsupportedMediaType
+from trilith.errors import InvalidInput, MethodNotAllowed, Unsupported, UnsupportedMediaType
+from trilith.wire.grpc_compression import ACCEPTED, is_known
 from trilith.wire.grpc_messages import parse_timeout
 from trilith.wire.http2 import Field, RequestHead
 from trilith.wire.http_status import status_of
@@ -24,17 +25,27 @@ class CallHead:
         metadata: all header fields in order, duplicates kept, `-bin` values as they came (base64).
         timeout_s: of `grpc-timeout`, or None.
         http_status: 200, or the HTTP status with which a request that is no gRPC call is refused.
+        encoding: of compressed messages, or None when the client compresses none.
+        accepts: the encodings in which the client reads answers.
         error: why the call cannot be served although it is one, or None.
     """
 
-    __slots__ = ("error", "http_status", "metadata", "path", "timeout_s")
+    __slots__ = ("accepts", "encoding", "error", "http_status", "metadata", "path", "timeout_s")
 
     def __init__(self, head: RequestHead) -> None:
         self.path = head.path
         self.metadata: tuple[Field, ...] = head.fields
         self.http_status = _http_status(head)
         self.timeout_s: float | None = None
-        self.error: InvalidInput | None = None
+        self.error: InvalidInput | Unsupported | None = None
+        encoding = head.field(b"grpc-encoding")
+        self.encoding = None if encoding == b"identity" else encoding
+        self.accepts = _accepted(head)
+        if self.encoding is not None and not is_known(self.encoding):
+            shown = self.encoding.decode("latin-1")
+            self.error = Unsupported(
+                f"grpc-encoding: expected one of {ACCEPTED.decode()}, got {shown!r}: send the call in one of them"
+            )
         timeout = head.field(b"grpc-timeout")
         if timeout is not None:
             try:
@@ -51,6 +62,11 @@ def call_head(head: RequestHead) -> CallHead:
     read = CallHead(head)
     head.memo = read
     return read
+
+
+def _accepted(head: RequestHead) -> frozenset[bytes]:
+    values = [value for name, value in head.fields if name == b"grpc-accept-encoding"]
+    return frozenset(each.strip() for value in values for each in value.split(b","))
 
 
 def _http_status(head: RequestHead) -> int:

@@ -6,7 +6,7 @@ import json
 import grpc
 import pytest
 
-from trilith.net.grpc import GrpcLimits
+from trilith.net.grpc import GrpcCompression, GrpcLimits
 from trilith.wire.grpc_status import GrpcStatus
 
 
@@ -126,12 +126,35 @@ def test_a_closed_channel_cancels_all(serve, connect):
     assert all(future.cancelled() or future.exception() for future in futures)
 
 
-def test_compressed_messages_are_refused_by_name(serve, connect):
-    call = connect(serve().target).unary_unary("/s/Echo")
-    code, details = error_of(call, b"a" * 1000, compression=grpc.Compression.Gzip)
-    assert code is grpc.StatusCode.UNIMPLEMENTED
-    assert "compressed" in details
-    assert call(b"plain") == b"plain"
+@pytest.mark.parametrize("algorithm", [grpc.Compression.Gzip, grpc.Compression.Deflate, grpc.Compression.NoCompression])
+def test_compressed_messages(serve, connect, algorithm):
+    server = serve()
+    call = connect(server.target).unary_unary("/s/Echo")
+    for message in (b"a" * 100_000, b"", b"x", bytes(range(256)) * 1000):
+        assert call(message, compression=algorithm, timeout=20) == message
+    assert server.statistics.bytes_received < 1_000_000
+    assert (
+        connect(server.target, **{"grpc.default_compression_algorithm": 2}).unary_unary("/s/Echo")(b"b" * 9) == b"b" * 9
+    )
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_compressed_answers(serve, connect, encoding):
+    server = serve(compression=GrpcCompression(encoding=encoding))
+    channel = connect(server.target)
+    assert channel.unary_unary("/s/Large")(b"20000000", timeout=20) == b"z" * 20_000_000
+    assert server.statistics.bytes_sent < 200_000
+    assert channel.unary_unary("/s/Echo")(b"short") == b"short"
+
+
+def test_a_bomb_is_refused(serve, connect):
+    server = serve(limits=GrpcLimits(max_message_bytes=1_000_000))
+    call = connect(server.target).unary_unary("/s/Echo")
+    code, details = error_of(call, bytes(60 << 20), compression=grpc.Compression.Gzip)
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "inflates to more than the limit" in details
+    assert server.statistics.refused == {"message_size": 1}
+    assert call(bytes(1_000_000), compression=grpc.Compression.Gzip) == bytes(1_000_000)
 
 
 def test_a_message_over_the_limit(serve, connect):

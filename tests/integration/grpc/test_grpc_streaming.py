@@ -8,7 +8,7 @@ import grpc
 import pytest
 from stream_app import STREAMING, StreamApp
 
-from trilith.net.grpc import GrpcLimits
+from trilith.net.grpc import GrpcCompression, GrpcLimits
 from trilith.wire.grpc_status import GrpcStatus
 
 
@@ -169,8 +169,16 @@ def test_a_handler_that_does_not_read_holds_its_own_client_only(streams, connect
 
 def test_a_message_over_the_limit_in_mid_stream(streams, connect):
     server = streams(limits=GrpcLimits(max_message_bytes=1000))
-    call = connect(server.target).stream_stream("/s/Chat")(iter([b"x" * 1000, b"x" * 1001]), timeout=20)
+    answered = threading.Event()
+
+    def messages():
+        yield b"x" * 1000
+        answered.wait(10)
+        yield b"x" * 1001
+
+    call = connect(server.target).stream_stream("/s/Chat")(messages(), timeout=20)
     assert len(next(call)) == 1000
+    answered.set()
     with pytest.raises(grpc.RpcError) as caught:
         next(call)
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -194,3 +202,13 @@ def test_many_messages_to_a_method_that_takes_one(streams, connect):
     with pytest.raises(grpc.RpcError) as caught:
         connect(streams().target).stream_unary("/s/Echo")(iter([b"a", b"b"]), timeout=20)
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("algorithm", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+def test_compressed_streams_both_ways(streams, connect, algorithm):
+    server = streams(compression=GrpcCompression(min_bytes=10))
+    chat = connect(server.target).stream_stream("/s/Chat")
+    messages = [bytes([number]) * 1_000_000 for number in range(10)] + [b"short", b""]
+    assert list(chat(iter(messages), compression=algorithm, timeout=20)) == messages
+    assert server.statistics.bytes_received < 100_000
+    assert server.statistics.bytes_sent < 100_000

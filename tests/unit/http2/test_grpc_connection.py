@@ -57,7 +57,7 @@ def test_what_is_no_grpc_is_answered_as_http(fields, status):
         (b"\0\0", GrpcStatus.INTERNAL),
         (b"\0\0\0\0\0\0\0\0\0\0", GrpcStatus.UNIMPLEMENTED),
         (b"\0\0\0\0\x01a\0\0\0\0\x01b", GrpcStatus.UNIMPLEMENTED),
-        (b"\x01\0\0\0\x01a", GrpcStatus.UNIMPLEMENTED),
+        (b"\x01\0\0\0\x01a", GrpcStatus.INTERNAL),
         (b"\x07\0\0\0\x01a", GrpcStatus.INVALID_ARGUMENT),
     ],
 )

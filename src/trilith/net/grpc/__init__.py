@@ -8,5 +8,6 @@ from trilith.net.grpc.limits import GrpcLimits
 from trilith.net.grpc.server import GrpcServer
 from trilith.net.grpc.state import GrpcApp
 from trilith.net.grpc.statistics import GrpcStatistics
+from trilith.wire.grpc_compression import GrpcCompression
 
-__all__ = ["GrpcApp", "GrpcCall", "GrpcLimits", "GrpcServer", "GrpcStatistics"]
+__all__ = ["GrpcApp", "GrpcCall", "GrpcCompression", "GrpcLimits", "GrpcServer", "GrpcStatistics"]

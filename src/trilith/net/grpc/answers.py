@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from trilith.wire.grpc_compression import ACCEPTED, GrpcCompression
 from trilith.wire.grpc_messages import status_trailers
 from trilith.wire.grpc_status import GrpcStatus
 from trilith.wire.http2 import EncodedHeaders, Field
 
 _HEAD: Final[tuple[Field, ...]] = ((b":status", b"200"), (b"content-type", b"application/grpc"))
-_ACCEPTS: Final[tuple[Field, ...]] = ((b"grpc-accept-encoding", b"identity"),)
+_ACCEPTS: Final[tuple[Field, ...]] = ((b"grpc-accept-encoding", ACCEPTED),)
 
 OK_HEAD: Final = EncodedHeaders(_HEAD)
 """The head before a message."""
@@ -23,14 +24,16 @@ def ok_trailers(extra: Sequence[Field]) -> EncodedHeaders:
     return EncodedHeaders(status_trailers(GrpcStatus.OK, extra=extra)) if extra else _OK_TRAILERS
 
 
-def head(metadata: Sequence[Field]) -> EncodedHeaders:
-    """The head of an answer in parts, with initial metadata."""
+def head(metadata: Sequence[Field], compression: GrpcCompression | None = None) -> EncodedHeaders:
+    """The head of an answer, with initial metadata."""
+    if compression is not None:
+        return EncodedHeaders([*_HEAD, (b"grpc-encoding", compression.name), *metadata])
     return EncodedHeaders([*_HEAD, *metadata]) if metadata else OK_HEAD
 
 
 def failure(status: GrpcStatus, message: str, extra: Sequence[Field] = ()) -> EncodedHeaders:
     """The only header list of an answer without a message ("trailers only")."""
-    # Compression is among what is not implemented, so the client is told what is (compression.md of gRPC).
+    # An unknown encoding is answered like this, and the client is told which are known (compression.md of gRPC).
     accepts = _ACCEPTS if status is GrpcStatus.UNIMPLEMENTED else ()
     return EncodedHeaders([*_HEAD, *accepts, *status_trailers(status, message, extra)])
 

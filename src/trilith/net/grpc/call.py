@@ -20,7 +20,8 @@ from typing import Any, Final, Protocol
 
 from trilith.errors import Bug, Cancelled, TrilithError
 from trilith.net.grpc.inbox import MessageInbox
-from trilith.wire.grpc_messages import MessageReader
+from trilith.wire.grpc_compression import GrpcCompression
+from trilith.wire.grpc_messages import Compressed, Message, MessageReader
 from trilith.wire.grpc_request import CallHead
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
 from trilith.wire.http2 import Field
@@ -80,6 +81,8 @@ class GrpcCall:
     """One call, from its head to its status.
 
     Attributes:
+        compression: how messages of the answer are compressed if the client accepts that, or None; the server's unless
+            set before the first of them.
         path: `b"/package.Service/Method"`.
         message: the request message, uncompressed; a read-only view when it came in several frames. Empty when the
             client may send many (see `GrpcServer`): those come from `messages`.
@@ -95,6 +98,7 @@ class GrpcCall:
     __slots__ = (
         "_head",
         "_request_id",
+        "compression",
         "deadline",
         "head_sent",
         "held_bytes",
@@ -123,6 +127,7 @@ class GrpcCall:
         self.deadline = deadline
         self.received_at = now
         self.peer = peer
+        self.compression: GrpcCompression | None = None
         self.on_cancel: Callable[[], None] | None = None
         self.on_drain: Callable[[], None] | None = None
         self.state = CallState.RECEIVING
@@ -150,6 +155,15 @@ class GrpcCall:
             if candidate == name:
                 return value
         return None
+
+    @property
+    def encoding(self) -> bytes | None:
+        """The encoding of the client's compressed messages (they are inflated before they are here), or None."""
+        return self._head.encoding
+
+    def accepts(self, encoding: bytes) -> bool:
+        """True when the client reads answers in this encoding."""
+        return encoding in self._head.accepts
 
     @property
     def answered(self) -> bool:
@@ -286,5 +300,5 @@ def _ignore(_: int) -> None:
     """Nobody is to be told: the message was here before the application."""
 
 
-def _same(message: bytes | memoryview) -> bytes | memoryview:
-    return message
+def _same(message: Message) -> bytes | memoryview:
+    return message.octets if isinstance(message, Compressed) else message

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from trilith.errors import DeadlineExceeded, Draining
+from trilith.errors import DeadlineExceeded, Draining, Unsupported
 from trilith.net.grpc import answers
 from trilith.net.grpc.call import CallState, GrpcCall
 from trilith.net.grpc.deadlines import DeadlineTimer
@@ -139,9 +139,11 @@ class GrpcConnection(asyncio.Protocol):
         now = self._life.busy_at = self._now
         deadline = None if head.timeout_s is None else now + head.timeout_s
         call = GrpcCall(self._sender, event.stream_id, head, now=now, deadline=deadline, peer=self._peer)
+        call.compression = self._server.compression
         self._calls[event.stream_id] = call
         if head.error is not None:
-            self._intake.refuse(call, CallRefusal.TIMEOUT, head.error)
+            why = CallRefusal.COMPRESSION if isinstance(head.error, Unsupported) else CallRefusal.TIMEOUT
+            self._intake.refuse(call, why, head.error)
         elif deadline is not None:
             if deadline <= now:
                 self._sender.expire(call)

@@ -14,9 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from trilith.errors import Bug, TrilithError
-from trilith.wire.grpc_messages import PREFIX_BYTES
-
-Message = bytes | memoryview
+from trilith.wire.grpc_messages import PREFIX_BYTES, Message
 
 
 class MessageInbox:
@@ -34,7 +32,7 @@ class MessageInbox:
         self,
         release: Callable[[int], None],
         taken: Callable[[int], None],
-        decode: Callable[[Message], Message],
+        decode: Callable[[Message], bytes | memoryview],
     ) -> None:
         self._release = release
         self._taken = taken
@@ -48,7 +46,7 @@ class MessageInbox:
     def __aiter__(self) -> MessageInbox:
         return self
 
-    async def __anext__(self) -> Message:
+    async def __anext__(self) -> bytes | memoryview:
         """The next message.
 
         Raises:

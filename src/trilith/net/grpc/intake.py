@@ -10,13 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from trilith.errors import QueueFull, TrilithError, Unsupported
+from trilith.errors import InvalidInput, PayloadTooLarge, QueueFull, TrilithError, Unsupported
 from trilith.net.grpc.call import CallState, GrpcCall
 from trilith.net.grpc.dispatch import cancel, dispatch
 from trilith.net.grpc.inbox import MessageInbox
 from trilith.net.grpc.state import ServerState
 from trilith.net.grpc.statistics import CallRefusal, refusal_of
-from trilith.wire.grpc_messages import MessageReader
+from trilith.wire.grpc_compression import inflate
+from trilith.wire.grpc_messages import Compressed, Message, MessageReader
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
 from trilith.wire.http2 import Http2Connection
 
@@ -44,7 +45,7 @@ class Intake:
     def begin_stream(self, call: GrpcCall) -> None:
         """Hands a call to the application whose messages are to come."""
         call.reader = MessageReader(self._server.limits.max_message_bytes)
-        call.inbox = MessageInbox(partial(self._release, call), partial(self._taken, call), self._decode)
+        call.inbox = MessageInbox(partial(self._release, call), partial(self._taken, call), partial(self._decode, call))
         dispatch(self._server, call)
 
     def piece(self, call: GrpcCall, data: bytes) -> None:
@@ -65,8 +66,8 @@ class Intake:
             self._hold(call, _MESSAGE_OVERHEAD_BYTES * len(messages))
             inbox.received(len(data), messages)
             return
-        if messages:
-            call.message = messages[0]
+        if messages and not self._take_only(call, messages[0]):
+            return
         if call.state is _RECEIVING:
             self._http2.release(call.stream_id, len(data))
 
@@ -113,6 +114,32 @@ class Intake:
         call.held_bytes -= size
         self._server.buffered_bytes -= size
 
-    @staticmethod
-    def _decode(message: bytes | memoryview) -> bytes | memoryview:
-        return message
+    def _take_only(self, call: GrpcCall, message: Message) -> bool:
+        """Takes the message of a call that has one; False when it cannot be read, and the call is over."""
+        try:
+            call.message = self._decode(call, message)
+            if isinstance(message, Compressed):
+                self._hold(call, len(call.message))
+        except QueueFull as error:
+            self.refuse(call, CallRefusal.BUFFERS, error)
+            return False
+        except TrilithError:
+            return False
+        return True
+
+    def _decode(self, call: GrpcCall, message: Message) -> bytes | memoryview:
+        """The message itself. Raises what is wrong with it, after the call was ended for it."""
+        if not isinstance(message, Compressed):
+            return message
+        if call.encoding is None:
+            sentence = "a message is compressed, and the call declares no grpc-encoding"
+            self._end(call, CallRefusal.COMPRESSION, GrpcStatus.INTERNAL, sentence)
+            raise InvalidInput(sentence)
+        try:
+            return inflate(message.octets, call.encoding, max_bytes=self._server.limits.max_message_bytes)
+        except PayloadTooLarge as error:
+            self.refuse(call, CallRefusal.MESSAGE_SIZE, error)
+            raise
+        except InvalidInput as error:
+            self.refuse(call, CallRefusal.COMPRESSION, error)
+            raise

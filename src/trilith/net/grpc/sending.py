@@ -52,7 +52,7 @@ class CallSender:
             error = self._too_large(message)
             self.send_failure(call, grpc_status(error), error.message)
             return
-        if call.head_sent:
+        if call.head_sent or call.compression is not None:
             self.send_message(call, message)
             self.send_end(call, trailers)
             return
@@ -71,7 +71,9 @@ class CallSender:
 
     def send_head(self, call: GrpcCall, metadata: Sequence[Field]) -> None:
         """See `CallSink`."""
-        self._http2.begin(call.stream_id, answers.head(metadata))
+        if call.compression is not None and not call.accepts(call.compression.name):
+            call.compression = None
+        self._http2.begin(call.stream_id, answers.head(metadata, call.compression))
         call.head_sent = True
         self._schedule()
 
@@ -81,7 +83,12 @@ class CallSender:
             raise self._too_large(message)
         if not call.head_sent:
             self.send_head(call, ())
-        room = self._http2.send_data(call.stream_id, (message_prefix(len(message)), message))
+        compression = call.compression
+        compressed = compression is not None and len(message) >= compression.min_bytes
+        if compression is not None and compressed:
+            message = compression.compress(message)
+        prefix = message_prefix(len(message), compressed=compressed)
+        room = self._http2.send_data(call.stream_id, (prefix, message))
         self._schedule()
         return room
 

@@ -17,6 +17,7 @@ from trilith.net.grpc.limits import GrpcLimits
 from trilith.net.grpc.state import GrpcApp, ServerState
 from trilith.net.grpc.statistics import GrpcStatistics
 from trilith.net.listen import listen_tcp
+from trilith.wire.grpc_compression import GrpcCompression
 
 _BACKLOG: Final = 1024
 _TICK_S: Final = 1.0
@@ -31,6 +32,8 @@ class GrpcServer:
         app: see `GrpcApp`.
         streaming: paths of the methods whose clients may send several messages: the application gets their calls with
             the head, and reads `call.messages()`. All other methods take one message; any may send several.
+        compression: of answers, for clients that accept it; None for none. Compressed messages of clients are always
+            read.
         limits: the bounds.
         ssl: a server context that offers `h2` by ALPN; None for clear text.
     """
@@ -40,11 +43,13 @@ class GrpcServer:
         app: GrpcApp,
         *,
         streaming: Collection[bytes] = (),
+        compression: GrpcCompression | None = None,
         limits: GrpcLimits | None = None,
         ssl: tls.SSLContext | None = None,
     ) -> None:
         self._app = app
         self._streaming = streaming
+        self._compression = compression
         self._limits = limits if limits is not None else GrpcLimits()
         self._ssl = ssl
         self._state: ServerState | None = None
@@ -75,7 +80,7 @@ class GrpcServer:
             raise Bug("this gRPC server was started before: make a new one")
         listening = sockets if sockets is not None else listen_tcp(host, port, reuse_port=reuse_port)
         loop = asyncio.get_running_loop()
-        state = self._state = ServerState(self._app, self._limits, loop, self._streaming)
+        state = self._state = ServerState(self._app, self._limits, loop, self._streaming, self._compression)
         handshake_s = self._limits.handshake_timeout_s if self._ssl is not None else None
         for each in listening:
             self._servers.append(

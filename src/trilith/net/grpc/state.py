@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trilith.net.grpc.call import GrpcCall
 from trilith.net.grpc.limits import GrpcLimits
 from trilith.net.grpc.statistics import GrpcCounters
+from trilith.wire.grpc_compression import GrpcCompression
 
 if TYPE_CHECKING:
     from trilith.net.grpc.connection import GrpcConnection
@@ -27,6 +28,7 @@ class ServerState:
         "app",
         "buffered_bytes",
         "changed",
+        "compression",
         "connections",
         "counters",
         "draining",
@@ -42,8 +44,10 @@ class ServerState:
         limits: GrpcLimits,
         loop: asyncio.AbstractEventLoop,
         streaming: Collection[bytes] = (),
+        compression: GrpcCompression | None = None,
     ) -> None:
         self.app = app
+        self.compression = compression
         self.streaming = frozenset(streaming)
         """Paths of the methods whose clients may send several messages."""
         self.limits = limits
