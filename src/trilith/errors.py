@@ -8,6 +8,7 @@
         NotFound               there is no such route, service, method or version
           UnknownModel         no model of that name (or version) is loaded
         MethodNotAllowed       the route exists, the HTTP method does not
+        Forbidden              the caller may not do this
         Unsupported            understood, and deliberately not offered
       CapacityError            the request is fine: try again later
         QueueFull              a bound on waiting work was met
@@ -94,6 +95,12 @@ class MethodNotAllowed(CallerError):
     """The route exists, but not for this HTTP method."""
 
     code = "method_not_allowed"
+
+
+class Forbidden(CallerError):
+    """The caller has not shown that it may do this."""
+
+    code = "forbidden"
 
 
 class Unsupported(CallerError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -26,6 +26,11 @@ def serve(
     max_body_mb: int = 64,
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
+    compat: Literal["trilith", "triton"] = "trilith",
+    http_header_forward_pattern: str = "",
+    grpc_header_forward_pattern: str = "",
+    http_restricted_api: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    grpc_restricted_protocol: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     debug: bool = False,
 ) -> int:
     """Serve a folder of models, or a service written in Python.
@@ -58,10 +63,21 @@ def serve(
         PEM file with the certificate chain: serve HTTPS and gRPC over TLS.
     tls_key
         PEM file with the private key.
+    compat
+        `triton`: answer as Triton does also where its answer is the worse one.
+    http_header_forward_pattern
+        Regular expression: HTTP headers that match become parameters of the request to a model.
+    grpc_header_forward_pattern
+        The same for the metadata of gRPC.
+    http_restricted_api
+        `GROUP[,GROUP...]:HEADER=VALUE`: these endpoints take only requests with that header. May be repeated.
+    grpc_restricted_protocol
+        The same for gRPC, where the header begins with `triton-grpc-protocol-`. May be repeated.
     debug
         Send the text of exceptions in your code to clients.
     """
     from trilith.orchestration import ServeOptions, serve_forever
+    from trilith.wire.oip_options import ProtocolOptions, checked_pattern, checked_restrictions
 
     if replicas is not None and replicas < 1:
         raise InvalidConfig(f"--replicas must be at least 1, got {replicas}")
@@ -93,5 +109,13 @@ def serve(
         debug=debug,
         tls_certificate=str(tls_certificate) if tls_certificate is not None else None,
         tls_key=str(tls_key) if tls_key is not None else None,
+        protocol=ProtocolOptions(
+            compat=compat == "triton",
+            max_body_bytes=max_body_mb << 20,
+            http_header_forward_pattern=checked_pattern(http_header_forward_pattern, "--http-header-forward-pattern"),
+            grpc_header_forward_pattern=checked_pattern(grpc_header_forward_pattern, "--grpc-header-forward-pattern"),
+            http_restricted=checked_restrictions(http_restricted_api, "--http-restricted-api"),
+            grpc_restricted=checked_restrictions(grpc_restricted_protocol, "--grpc-restricted-protocol"),
+        ),
     )
     return serve_forever(options)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from trilith.wire.oip_options import ProtocolOptions
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
@@ -26,6 +28,7 @@ class ServeOptions:
         debug: send the text of user exceptions to clients.
         tls_certificate: PEM file with the certificate chain, or None for plain text.
         tls_key: PEM file with the private key.
+        protocol: how the Open Inference Protocol is spoken.
     """
 
     target: str
@@ -42,6 +45,7 @@ class ServeOptions:
     debug: bool = False
     tls_certificate: str | None = None
     tls_key: str | None = None
+    protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
 
 
 class DeployedService(msgspec.Struct, frozen=True, kw_only=True):

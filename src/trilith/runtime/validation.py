@@ -6,7 +6,7 @@ Rule 2: the texts are Triton's where Triton has one, because its users search fo
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -131,7 +131,7 @@ class Validator:
         missing = [name for name in names if name not in given]
         raise InvalidInput(
             f"expected {len(names)} inputs but got {len(given)} inputs for model '{self._model}'. Got input(s) "
-            f"{list(given)}, but missing required input(s) {missing}. Please provide all required input(s)."
+            f"{_quoted(given)}, but missing required input(s) {_quoted(missing)}. Please provide all required input(s)."
         )
 
     def _refuse_shape(self, expected: _Expected, shape: tuple[int, ...]) -> NoReturn:
@@ -156,6 +156,11 @@ class Validator:
 
 def _fits(dims: tuple[int, ...], expected: _Expected) -> bool:
     return all(declared in (-1, given) for given, declared in zip(dims, expected.dims, strict=True))
+
+
+def _quoted(names: Iterable[str]) -> str:
+    """`['A','B']`, as Triton writes it."""
+    return "[" + ",".join(f"'{name}'" for name in names) + "]"
 
 
 def _listed(shape: tuple[int, ...]) -> str:

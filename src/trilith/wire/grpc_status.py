@@ -39,6 +39,7 @@ _STATUS: Final[dict[type[errors.TrilithError], GrpcStatus]] = {
     errors.PayloadTooLarge: GrpcStatus.RESOURCE_EXHAUSTED,
     errors.NotFound: GrpcStatus.NOT_FOUND,
     errors.MethodNotAllowed: GrpcStatus.UNIMPLEMENTED,
+    errors.Forbidden: GrpcStatus.PERMISSION_DENIED,
     errors.Unsupported: GrpcStatus.UNIMPLEMENTED,
     errors.CapacityError: GrpcStatus.UNAVAILABLE,
     errors.QueueFull: GrpcStatus.RESOURCE_EXHAUSTED,

@@ -21,6 +21,7 @@ _STATUS: Final[dict[type[errors.TrilithError], int]] = {
     errors.NotFound: 404,
     errors.UnknownModel: 404,
     errors.MethodNotAllowed: 405,
+    errors.Forbidden: 403,
     errors.Unsupported: 501,
     errors.CapacityError: 503,
     errors.QueueFull: 429,
@@ -81,9 +82,12 @@ NOT_READY_STATUS: Final = 400
 """What the Open Inference Protocol's health endpoints answer for "no": Triton's choice, which its users probe for."""
 
 
-def oip_error_body(error: errors.TrilithError, request_id: str) -> bytes:
-    """`{"error": message, "code": ..., "request_id": ...}` as JSON: clients of Triton read `error` as text."""
-    return orjson.dumps({"error": _text(error.message), "code": error.code, "request_id": request_id})
+def oip_error_body(error: errors.TrilithError, request_id: str, message: str = "") -> bytes:
+    """`{"error": message, "code": ..., "request_id": ...}` as JSON: clients of Triton read `error` as text.
+
+    `message` stands instead of the error's own when it is not empty.
+    """
+    return orjson.dumps({"error": _text(message or error.message), "code": error.code, "request_id": request_id})
 
 
 def _text(message: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from trilith.errors import InvalidInput
+from trilith.wire.oip_status import JsonTypeError
 from trilith.wire.oip_tensor import Signature
 
 HEADER_LENGTH: Final = b"inference-header-content-length"
@@ -34,7 +35,9 @@ class Blobs:
             InvalidInput: the size is no integer >= 0, or the body has no so many bytes left.
         """
         if type(size) is not int or size < 0:
-            raise InvalidInput(f"input '{name}': 'binary_data_size' must be an integer >= 0, got {size!r:.40}")
+            raise JsonTypeError(
+                "binary_data_size", "unsigned-integer", f" (input '{name}': must be >= 0, got {size!r:.40})"
+            )
         remaining = len(self._view) - self._offset
         if size > remaining:
             raise InvalidInput(

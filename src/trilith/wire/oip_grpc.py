@@ -17,7 +17,7 @@ from trilith.core.request import InferRequest, InferResponse, Parameter
 from trilith.core.tensor import NUMPY_OF, Array, DataType
 from trilith.errors import InvalidInput
 from trilith.wire.oip_messages import service_messages
-from trilith.wire.oip_parameters import InferCall, apply_parameters, refuse_classification, refuse_shared_memory
+from trilith.wire.oip_parameters import InferCall, apply_parameters, classes_wanted, refuse_shared_memory
 from trilith.wire.oip_tensor import (
     Signature,
     array_from_raw,
@@ -88,7 +88,7 @@ def decode_request(message: Any, signature: Signature) -> InferCall:
     if message.parameters:
         apply_parameters(call, parameters_of(message.parameters))
     if message.outputs:
-        request.outputs = _outputs(message.outputs)
+        request.outputs = _outputs(message.outputs, call)
     return call
 
 
@@ -181,7 +181,7 @@ def _array_from_contents(
     return np.fromiter(values, dtype, count).reshape(shape)
 
 
-def _outputs(outputs: Any) -> tuple[str, ...]:
+def _outputs(outputs: Any, call: InferCall) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for output in outputs:
         name = output.name
@@ -190,7 +190,9 @@ def _outputs(outputs: Any) -> tuple[str, ...]:
         names[name] = None
         if output.parameters:
             refuse_shared_memory(output.parameters, "output", name)
-            refuse_classification(parameters_of(output.parameters), name)
+            count = classes_wanted(parameters_of(output.parameters), name)
+            if count:
+                call.classes[name] = count
     return tuple(names)
 
 

@@ -14,7 +14,8 @@ from trilith.core.tensor import NUMPY_OF, Array, DataType
 from trilith.errors import InvalidInput
 from trilith.wire.oip_binary import Blobs, header_length
 from trilith.wire.oip_json import array_from_json, dumps, json_from_array, loads
-from trilith.wire.oip_parameters import InferCall, apply_parameters, refuse_classification, refuse_shared_memory
+from trilith.wire.oip_parameters import InferCall, apply_parameters, classes_wanted, refuse_shared_memory
+from trilith.wire.oip_status import JsonTypeError
 from trilith.wire.oip_tensor import (
     Signature,
     array_from_raw,
@@ -89,13 +90,13 @@ def _decode(message: Any, blobs: Blobs, signature: Signature, version: str) -> I
     if type(message) is not dict:
         raise InvalidInput("the request must be a JSON object with the field 'inputs'")
     request_id = message.get("id", "")
-    if type(request_id) is not str or len(request_id) > _MAX_ID_CHARS:
+    if type(request_id) is not str:
+        raise JsonTypeError("id", "string")
+    if len(request_id) > _MAX_ID_CHARS:
         raise InvalidInput(f"Unable to parse 'id': expected a string of at most {_MAX_ID_CHARS} characters")
     inputs = message.get("inputs")
     if type(inputs) is not list:
-        raise InvalidInput(
-            f"Unable to parse 'inputs': expected a list of tensors in the request for '{signature.model}'"
-        )
+        raise JsonTypeError("inputs", "array", f" (expected a list of tensors in the request for '{signature.model}')")
     request = InferRequest(model=signature.model, version=version, id=request_id, inputs={})
     call = InferCall(request=request)
     arrays = request.inputs
@@ -116,7 +117,7 @@ def _input(tensor: dict[str, Any], name: str, blobs: Blobs, signature: Signature
     datatype = checked_datatype(signature, name, tensor.get("datatype"))
     dimensions = tensor.get("shape")
     if type(dimensions) is not list:
-        raise InvalidInput(f"input '{name}': Unable to parse 'shape': expected a list of integers >= 0")
+        raise JsonTypeError("shape", "array", f" (input '{name}': expected a list of integers >= 0)")
     count = checked_count(name, dimensions)
     shape = tuple(dimensions)
     parameters = tensor.get("parameters", _NO_PARAMETERS)
@@ -135,7 +136,7 @@ def _input(tensor: dict[str, Any], name: str, blobs: Blobs, signature: Signature
 
 def _decode_outputs(outputs: object, call: InferCall) -> None:
     if type(outputs) is not list:
-        raise InvalidInput("Unable to parse 'outputs': expected a list")
+        raise JsonTypeError("outputs", "array")
     names: dict[str, None] = {}
     for position, output in enumerate(outputs):
         name = _name(output, "outputs", position)
@@ -146,11 +147,15 @@ def _decode_outputs(outputs: object, call: InferCall) -> None:
         if parameters:
             _checked_parameters(parameters, f"output '{name}'")
             refuse_shared_memory(parameters, "output", name)
-            refuse_classification(parameters, name)
+            count = classes_wanted(parameters, name)
+            if count:
+                call.classes[name] = count
             wanted = parameters.get("binary_data")
             if wanted is not None:
                 if type(wanted) is not bool:
-                    raise InvalidInput(f"output '{name}': 'binary_data' must be true or false, got {wanted!r:.40}")
+                    raise JsonTypeError(
+                        "binary_data", "boolean", f" (output '{name}': must be true or false, got {wanted!r:.40})"
+                    )
                 call.binary[name] = wanted
     call.request.outputs = tuple(names)
 
@@ -202,16 +207,16 @@ def _raw_shape(name: str, datatype: DataType, shape: list[int], size_bytes: int)
 
 def _name(tensor: object, field: str, position: int) -> str:
     if type(tensor) is not dict:
-        raise InvalidInput(f"Unable to parse '{field}': element {position} must be an object with a 'name'")
+        raise JsonTypeError(field, "object", f" (element {position} must be an object with a 'name')")
     name = tensor.get("name")
     if type(name) is not str or not name:
-        raise InvalidInput(f"Unable to parse 'name': element {position} of '{field}' needs a 'name' that is a string")
+        raise JsonTypeError("name", "string", f" (element {position} of '{field}' needs a 'name' that is a string)")
     return name
 
 
 def _checked_parameters(parameters: object, where: str) -> Mapping[str, Parameter]:
     if type(parameters) is not dict:
-        raise InvalidInput(f"Unable to parse 'parameters' of {where}: expected an object")
+        raise JsonTypeError("parameters", "object", f" (those of {where})")
     for name, value in parameters.items():
         if type(value) not in (bool, int, float, str):
             raise InvalidInput(

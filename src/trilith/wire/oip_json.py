@@ -21,11 +21,13 @@ import orjson
 
 from trilith.core.tensor import NUMPY_OF, Array, DataType
 from trilith.errors import InvalidInput
+from trilith.wire.oip_status import JsonTypeError
 from trilith.wire.oip_tensor import Signature, byte_elements, native, object_array
 
 MAX_NESTING: Final = 100
 """Triton's limit on the depth of a request's JSON."""
 
+_NESTED: Final = frozenset((list, dict))
 _FLOATS: Final = frozenset((DataType.FP32, DataType.FP64))
 _RAW_ONLY: Final = frozenset((DataType.FP16, DataType.BF16))
 _RANGES: Final[dict[DataType, tuple[int, int]]] = {
@@ -47,12 +49,17 @@ def loads(body: bytes | memoryview) -> Any:
     Raises:
         InvalidInput: not JSON, or text in it is none; the message has the position.
     """
+    text = bytes(body)
     try:
-        return orjson.loads(body)
+        message = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        text = bytes(body)
+        if "depth limit" in str(error):
+            raise _too_deep() from None
         if b"NaN" not in text and b"Infinity" not in text:
             raise InvalidInput(f"failed to parse the request JSON: {error}") from None
+    else:
+        _check_nesting(text, message)
+        return message
     try:
         message = json.loads(text.decode())
         if b"\\ud" in text.lower():  # Python's json reads half of a surrogate pair, and orjson does not
@@ -61,8 +68,11 @@ def loads(body: bytes | memoryview) -> Any:
         raise InvalidInput(
             "failed to parse the request JSON: it holds half of a surrogate pair, which is no text"
         ) from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:
         raise InvalidInput(f"failed to parse the request JSON: {error}") from None
+    _check_nesting(text, message)
     return message
 
 
@@ -87,7 +97,7 @@ def array_from_json(
             f"receiving {datatype} data via JSON is not supported. Please use the binary data format for input {name}"
         )
     if type(data) is not list:
-        raise InvalidInput(f"input '{name}': 'data' must be a list, got {_kind(data)}")
+        raise JsonTypeError("data", "array", f" (input '{name}': 'data' must be a list, got {_kind(data)})")
     flat, kinds = _flatten(name, data)
     expected, words = _KINDS[datatype]
     if not kinds <= expected:
@@ -150,6 +160,30 @@ def dumps(message: dict[str, Any]) -> bytes:
     ):
         return json.dumps(message, default=_to_list, separators=(",", ":"), ensure_ascii=False).encode()
     return text
+
+
+def _check_nesting(text: bytes, message: Any) -> None:
+    """Refuses what is nested too deep. Looks closely only where brackets enough are open for it."""
+    if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
+        return
+    level = [message]
+    for _ in range(MAX_NESTING):
+        inner: list[Any] = []
+        for value in level:
+            if type(value) is dict:
+                inner += [each for each in value.values() if type(each) in _NESTED]
+            elif type(value) is list and not _NESTED.isdisjoint(map(type, value)):
+                inner += [each for each in value if type(each) in _NESTED]
+        if not inner:
+            return
+        level = inner
+    raise _too_deep()
+
+
+def _too_deep() -> InvalidInput:
+    return InvalidInput(
+        f"failed to parse the request JSON: JSON nesting depth exceeds maximum allowed limit ({MAX_NESTING})"
+    )
 
 
 def _to_list(value: object) -> object:

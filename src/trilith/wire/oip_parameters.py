@@ -8,8 +8,24 @@ from typing import Final
 
 from trilith.core.request import InferRequest, Parameter
 from trilith.errors import InvalidInput, Unsupported
+from trilith.wire.oip_status import JsonTypeError
 
-_RESERVED_PREFIX: Final = "triton_"
+RESERVED_PREFIX: Final = "triton_"
+RESERVED: Final = (
+    "sequence_id",
+    "sequence_start",
+    "sequence_end",
+    "priority",
+    "timeout",
+    "headers",
+    "binary_data_output",
+)
+"""Names that are the protocol's own."""
+SHARED_MEMORY_DISABLED: Final = (
+    "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
+)
+"""Triton's words; this server has no such option yet, and reads tensors from requests only."""
+
 _ALLOWED_RESERVED: Final = "triton_enable_empty_final_response"
 _SHARED_MEMORY: Final = "shared_memory_region"
 _MAX_UNSIGNED: Final = (1 << 64) - 1
@@ -25,12 +41,14 @@ class InferCall:
         timeout_s: the caller's time limit in seconds, or None.
         binary_outputs: whether outputs that `binary` does not name go as binary data (HTTP only).
         binary: by output name, whether it goes as binary data (HTTP only).
+        classes: by output name, how many classes are wanted instead of the output.
     """
 
     request: InferRequest
     timeout_s: float | None = None
     binary_outputs: bool = False
     binary: dict[str, bool] = field(default_factory=dict)
+    classes: dict[str, int] = field(default_factory=dict)
 
 
 def apply_parameters(call: InferCall, parameters: Mapping[str, Parameter]) -> None:
@@ -47,13 +65,27 @@ def apply_parameters(call: InferCall, parameters: Mapping[str, Parameter]) -> No
             call.request.priority = _unsigned(name, value)
         elif name == "binary_data_output":
             call.binary_outputs = _boolean(name, value)
-        elif name.startswith(_RESERVED_PREFIX) and name != _ALLOWED_RESERVED:
+        elif name.startswith(RESERVED_PREFIX) and name != _ALLOWED_RESERVED:
             raise InvalidInput(
                 f"parameter keys starting with 'triton_' are reserved for Triton usage and should not be "
                 f"specified; got {name!r:.60}"
             )
         else:
+            if name.startswith("sequence_"):
+                _check_sequence(name, value)
             call.request.parameters[name] = value
+
+
+def classes_wanted(parameters: Mapping[str, object], name: str) -> int:
+    """How many classes are wanted of an output; 0 for the output itself.
+
+    Raises:
+        InvalidInput: the parameter `classification` is no number >= 0.
+    """
+    count = parameters.get("classification", 0)
+    if type(count) is not int or not 0 <= count <= _MAX_UNSIGNED:
+        raise JsonTypeError("classification", "unsigned-integer", f" (output '{name}')")
+    return count
 
 
 def refuse_shared_memory(parameters: Mapping[str, object], kind: str, name: str) -> None:
@@ -63,30 +95,31 @@ def refuse_shared_memory(parameters: Mapping[str, object], kind: str, name: str)
         Unsupported: it does.
     """
     if _SHARED_MEMORY in parameters:
-        raise Unsupported(
-            f"{kind} '{name}': Client shared memory is disabled on this server; send the tensor's data in the request"
-        )
-
-
-def refuse_classification(parameters: Mapping[str, object], name: str) -> None:
-    """Refuses the classification extension, which would otherwise be ignored without a word.
-
-    Raises:
-        Unsupported: it is asked for.
-    """
-    if parameters.get("classification"):
-        raise Unsupported(f"output '{name}': the classification extension is not offered; ask for the plain output")
+        raise Unsupported(f"{SHARED_MEMORY_DISABLED} ({kind} '{name}'; send the tensor's data in the request)")
 
 
 def _unsigned(name: str, value: Parameter) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_UNSIGNED:
         raise InvalidInput(
-            f"invalid value for parameter '{name}': expected an integer from 0 to {_MAX_UNSIGNED}, got {value!r:.40}"
+            f"invalid value type for '{name}' parameter, expected int64_param: an integer from 0 to {_MAX_UNSIGNED}, "
+            f"got {value!r:.40}"
         )
     return value
 
 
 def _boolean(name: str, value: Parameter) -> bool:
     if type(value) is not bool:
-        raise InvalidInput(f"invalid value for parameter '{name}': expected true or false, got {value!r:.40}")
+        raise InvalidInput(
+            f"invalid value type for '{name}' parameter, expected bool_param: true or false, got {value!r:.40}"
+        )
     return value
+
+
+def _check_sequence(name: str, value: Parameter) -> None:
+    """What says which sequence a request belongs to is checked, though no model here keeps a state between requests."""
+    if name in ("sequence_start", "sequence_end"):
+        _boolean(name, value)
+    elif name == "sequence_id" and type(value) is not str and (type(value) is not int or value < 0):
+        raise InvalidInput(
+            f"invalid value type for 'sequence_id' parameter, expected int64_param or string_param. Got {value!r:.40}"
+        )

@@ -19,6 +19,7 @@ import numpy as np
 
 from trilith.core.tensor import NUMPY_OF, Array, DataType, TensorSpec, datatype_of
 from trilith.errors import InvalidInput, ModelError
+from trilith.wire.oip_status import JsonTypeError
 
 MAX_DIMENSIONS: Final = 32
 """numpy 1 allows no more."""
@@ -38,16 +39,23 @@ class Signature:
         inputs: specs by name; shapes include the batch dimension.
         outputs: specs by name.
         max_batch_size: 0 when the model does not batch.
+        labels: what the classes of an output are called, by the output's name.
     """
 
     model: str
     inputs: Mapping[str, TensorSpec] = field(default_factory=dict)
     outputs: Mapping[str, TensorSpec] = field(default_factory=dict)
     max_batch_size: int = 0
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, model: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], max_batch_size: int = 0
+        cls,
+        model: str,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        max_batch_size: int = 0,
+        labels: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Signature:
         """Builds one from the specs in order."""
         return cls(
@@ -55,6 +63,7 @@ class Signature:
             inputs={spec.name: spec for spec in inputs},
             outputs={spec.name: spec for spec in outputs},
             max_batch_size=max_batch_size,
+            labels=labels or {},
         )
 
     def output_datatype(self, name: str, array: Array) -> DataType:
@@ -78,7 +87,9 @@ def checked_datatype(signature: Signature, name: str, datatype: object) -> DataT
     Raises:
         InvalidInput: no such datatype, or not the one that the model declares.
     """
-    known = _DATATYPES.get(datatype) if isinstance(datatype, str) else None
+    if not isinstance(datatype, str):
+        raise JsonTypeError("datatype", "string", f" (input '{name}')")
+    known = _DATATYPES.get(datatype)
     if known is None:
         raise InvalidInput(
             f"input '{name}' for model '{signature.model}': datatype must be one of {', '.join(_DATATYPES)}; "
@@ -103,9 +114,10 @@ def checked_count(name: str, shape: Sequence[object]) -> int:
     count = extent = 1
     for dimension in shape:
         if type(dimension) is not int or dimension < 0:
-            raise InvalidInput(
-                f"input '{name}': Unable to parse 'shape': attempt to access JSON non-unsigned-integer as "
-                f"unsigned-integer: every dimension must be an integer >= 0, got {dimension!r:.40}"
+            raise JsonTypeError(
+                "shape",
+                "unsigned-integer",
+                f" (input '{name}': every dimension must be an integer >= 0, got {dimension!r:.40})",
             )
         count *= dimension
         extent *= dimension or 1

@@ -15,6 +15,7 @@ from trilith.runtime import Runtime
 from trilith.runtime.protocol import OipGrpc, OipHttp, model_source
 from trilith.telemetry import Metrics, RequestMetrics
 from trilith.telemetry.exposition import CONTENT_TYPE, render
+from trilith.wire.oip_options import ProtocolOptions
 
 MAX_BODY_BYTES = 8 << 20
 
@@ -68,13 +69,13 @@ class OipServer:
         self._stop = None
 
     @contextlib.contextmanager
-    def running(self, root):
+    def running(self, root, options=ProtocolOptions(), *, all_ready=True):  # noqa: B008 - frozen
         started = threading.Event()
         failure = []
 
         def run():
             try:
-                uvloop.run(self._serve(root, started))
+                uvloop.run(self._serve(root, options, all_ready, started))
             except BaseException as error:  # noqa: BLE001 - handed to the test's thread
                 failure.append(error)
                 started.set()
@@ -93,14 +94,14 @@ class OipServer:
         if failure:
             raise failure[0]
 
-    async def _serve(self, root, started):
+    async def _serve(self, root, options, all_ready, started):
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         metrics = Metrics()
         requests = RequestMetrics(metrics)
         async with Runtime(root) as runtime:
-            assert runtime.ready, runtime.models()
+            assert runtime.ready == all_ready, runtime.models()
             metrics.add_source(model_source(runtime))
-            oip = OipHttp(runtime, metrics=requests)
+            oip = OipHttp(runtime, metrics=requests, options=options)
 
             def answer(request):
                 if request.path != "/metrics":
@@ -108,7 +109,9 @@ class OipServer:
                 return request.respond(200, render(metrics), content_type=CONTENT_TYPE)
 
             http = HttpServer(answer, limits=HttpLimits(max_body_bytes=MAX_BODY_BYTES))
-            grpc = GrpcServer(OipGrpc(runtime, metrics=requests), limits=GrpcLimits(max_message_bytes=MAX_BODY_BYTES))
+            grpc = GrpcServer(
+                OipGrpc(runtime, metrics=requests, options=options), limits=GrpcLimits(max_message_bytes=MAX_BODY_BYTES)
+            )
             await http.start()
             await grpc.start()
             self.http = "{}:{}".format(*http.addresses[0])

@@ -24,6 +24,7 @@ class FakeModel:
 
     def __init__(self, name="m", datatype=DataType.FP32):
         self.name = name
+        self.labels = {}
         self.inputs = (TensorSpec(name="IN", datatype=datatype, shape=(-1, 4)),)
         self.outputs = (TensorSpec(name="OUT", datatype=datatype, shape=(-1, 4)),)
 
@@ -131,6 +132,9 @@ class FakeHttpRequest:
         self.status = None
         self._body = body
 
+    def header(self, name):
+        return dict(self.headers).get(name)
+
     def body_nowait(self):
         return self._body
 
@@ -167,9 +171,12 @@ class FakeGrpcCall:
         assert self.status is None, "answered twice"
         self.status, self.answer, self.trailers = "OK", message, dict(trailers)
 
-    def fail_error(self, error):
+    def fail(self, status, message):
         assert self.status is None, "answered twice"
-        self.status, self.error = grpc_status(error).name, error.message
+        self.status, self.error = status.name, message
+
+    def fail_error(self, error):
+        self.fail(grpc_status(error), error.message)
 
 
 class FakeClock:

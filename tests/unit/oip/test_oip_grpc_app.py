@@ -92,7 +92,6 @@ def test_model(app):
     ("path", "text"),
     [
         (b"ModelStreamInfer", "is part of the protocol, but this server does not offer it"),
-        (b"SystemSharedMemoryStatus", "is part of the protocol, but this server does not offer it"),
         (b"Nothing", "there is no method /inference.GRPCInferenceService/Nothing"),
         (b"/other.Service/Method", "there is no method /other.Service/Method"),
     ],
@@ -163,8 +162,8 @@ def test_the_earlier_deadline_holds(app, runtime, deadline, timeout, expected):
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (QueueFull("full"), "RESOURCE_EXHAUSTED"),
-        (DeadlineExceeded("late"), "DEADLINE_EXCEEDED"),
+        (QueueFull("full"), "UNAVAILABLE"),
+        (DeadlineExceeded("late"), "UNAVAILABLE"),
         (Cancelled("gone"), "CANCELLED"),
     ],
 )

@@ -153,7 +153,7 @@ def _with(message, change):
         (
             _with(_request(), lambda message: message.parameters["timeout"].__setattr__("string_param", "1")),
             "FP32",
-            "invalid value for parameter 'timeout'",
+            "invalid value type for 'timeout' parameter, expected int64_param",
         ),
         (
             _with(
@@ -167,11 +167,11 @@ def _with(message, change):
             _with(
                 _request(),
                 lambda message: (
-                    message.outputs.add(name="A").parameters["classification"].__setattr__("int64_param", 2)
+                    message.outputs.add(name="A").parameters["classification"].__setattr__("int64_param", -2)
                 ),
             ),
             "FP32",
-            "the classification extension is not offered",
+            "Unable to parse 'classification'",
         ),
         (
             _with(_request(), lambda message: (message.outputs.add(name="A"), message.outputs.add(name="A"))),

@@ -82,8 +82,8 @@ class Gateway:
         arguments = self._arguments
         requests = RequestMetrics(self._metrics)
         self._metrics.add_source(model_source(self._runtime))
-        oip_http = OipHttp(self._runtime, metrics=requests)
-        oip_grpc = OipGrpc(self._runtime, metrics=requests)
+        oip_http = OipHttp(self._runtime, metrics=requests, options=arguments.protocol)
+        oip_grpc = OipGrpc(self._runtime, metrics=requests, options=arguments.protocol)
         self._front = front = HttpFront(self._router, models=oip_http)
         front.starting = not arguments.repositories
         front.serve_plain("/livez", lambda request: request.respond(200, b'{"live":true}'))
@@ -111,7 +111,7 @@ class Gateway:
                 self._channel.send(self._loaded(0, _failures(self._runtime)))
         timeout_s = await obeying
         # Stop accepting and finish what is in flight on both fronts; replicas and runtime serve meanwhile.
-        front.draining = True
+        front.draining = oip_http.exiting = oip_grpc.exiting = True
         await asyncio.gather(http.drain(timeout_s), grpc.drain(timeout_s))
         await admin.drain(0.0)
         listener.close()

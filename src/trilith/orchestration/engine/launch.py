@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from trilith.wire.oip_options import ProtocolOptions
+
 
 class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     """How a gateway is to run. File descriptors are inherited.
@@ -18,6 +20,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         unresponsive_s: seconds after which a replica that is not heard is replaced.
         tls_certificate: PEM file, or None.
         tls_key: PEM file, or None.
+        protocol: how the Open Inference Protocol is spoken.
     """
 
     http_fds: list[int]
@@ -29,6 +32,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     unresponsive_s: float
     tls_certificate: str | None
     tls_key: str | None
+    protocol: ProtocolOptions
 
 
 class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):

@@ -118,6 +118,7 @@ class Launcher:
             unresponsive_s=options.unresponsive_s,
             tls_certificate=options.tls_certificate,
             tls_key=options.tls_key,
+            protocol=options.protocol,
         )
         return await ChildProcess.start(
             _GATEWAY_MODULE,

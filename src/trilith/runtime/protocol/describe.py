@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EXTENSIONS: Final = (
     "binary_tensor_data",
+    "classification",
     "model_configuration",
     "parameters",
     "schedule_policy",

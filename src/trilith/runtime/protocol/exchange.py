@@ -20,9 +20,12 @@ from trilith.core.request import InferResponse
 from trilith.core.tensor import TensorSpec
 from trilith.core.timeline import ANSWERED, DECODED, ENCODED, RECEIVED, Timeline
 from trilith.errors import Bug, Cancelled, TrilithError
+from trilith.runtime.protocol.access import Forwarding
 from trilith.runtime.protocol.describe import ready_model
 from trilith.telemetry import RequestMetrics
+from trilith.wire.oip_classification import classified
 from trilith.wire.oip_parameters import InferCall
+from trilith.wire.oip_status import oip_message
 from trilith.wire.oip_tensor import Signature
 
 if TYPE_CHECKING:
@@ -46,13 +49,24 @@ class Front:
         protocol: `http` or `grpc`, for metrics.
         metrics: where requests are counted, or None.
         now: the clock, in seconds.
+        compat: whether to answer as Triton does also where its answer is the worse one.
+        forwarding: which headers become parameters.
     """
 
     def __init__(
-        self, runtime: RuntimePort, protocol: str, metrics: RequestMetrics | None, clock: Clock | None
+        self,
+        runtime: RuntimePort,
+        protocol: str,
+        metrics: RequestMetrics | None,
+        clock: Clock | None,
+        *,
+        compat: bool = False,
+        forwarding: Forwarding | None = None,
     ) -> None:
         self.runtime = runtime
         self.protocol = protocol
+        self.compat = compat
+        self.forwarding = forwarding or Forwarding("")
         self.metrics = metrics
         self.now = (clock or MonotonicClock()).now
         self._in_flight = None if metrics is None else metrics.in_flight(protocol)
@@ -70,7 +84,7 @@ class Front:
         # The specs stand for the model: a reloaded one brings new ones. The model itself is not kept alive here.
         if known is not None and known[0] is model.inputs:
             return known[1]
-        signature = Signature.of(model.name, model.inputs, model.outputs, model.max_batch_size)
+        signature = Signature.of(model.name, model.inputs, model.outputs, model.max_batch_size, model.labels)
         self._signatures[name, version] = (model.inputs, signature)
         return signature
 
@@ -114,8 +128,10 @@ class Exchange(ABC):
         """Decodes and submits. A refusal is answered here, as is an answer that comes at once."""
         front = self.front
         front.began()
+        decoded = False
         try:
             self.call = call = self.decode()
+            decoded = True
             request = call.request
             if request.id:
                 self.request_id = request.id
@@ -125,7 +141,7 @@ class Exchange(ABC):
             context = Context(request_id=self.request_id, timeline=timeline, deadline=deadline)
             self.ticket = front.runtime.submit(request, context, self.done)
         except TrilithError as error:
-            self.finish(error)
+            self.finish(error, of_runtime=decoded)
         except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the caller gets the protocol's own answer
             _log.exception("reading a request failed (request %s)", self.request_id)
             self.finish(Bug("the request could not be read; the server's log says more"))
@@ -135,9 +151,11 @@ class Exchange(ABC):
         if self.over:
             return
         if isinstance(result, TrilithError):
-            self.finish(result)
+            self.finish(result, of_runtime=True)
             return
         try:
+            if self.call.classes:
+                result.outputs = classified(result.outputs, self.call.classes, self.signature)
             self.answer(result)
         except TrilithError as error:
             self.finish(error)
@@ -158,13 +176,15 @@ class Exchange(ABC):
         if ticket is not None:
             ticket.cancel()
 
-    def finish(self, error: TrilithError) -> None:
-        """Answers with an error."""
+    def finish(self, error: TrilithError, *, of_runtime: bool = False) -> None:
+        """Answers with an error; one that the runtime found names the request by the caller's own id."""
         if self.over:
             return
         self.timeline.stamps.append((ANSWERED, self.front.now()))
+        front = self.front
+        message = oip_message(error, self.call.request.id, compat=front.compat) if of_runtime else error.message
         try:
-            self.fail(error)
+            self.fail(error, message)
         finally:
             self.close(self.status_of(error))
 
@@ -172,7 +192,7 @@ class Exchange(ABC):
         """Marks the end and counts it."""
         self.over = True
         self.ticket = None  # it holds `done`: without this every request would be a cycle for the collector to find
-        self.front.ended("infer", self.method, status, self.timeline)
+        self.front.ended(self.endpoint, self.method, status, self.timeline)
         if self.on_over is not None:
             self.on_over()
 
@@ -188,6 +208,11 @@ class Exchange(ABC):
         if len(encoded) > MAX_TIMELINE_BYTES:
             return [(TIMELINE_OMITTED_KEY, b"%d" % len(encoded))]
         return [(TIMELINE_KEY, encoded)]
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint's name, for metrics."""
+        return "infer"
 
     @property
     @abstractmethod
@@ -207,8 +232,8 @@ class Exchange(ABC):
         """Encodes and sends the response, and closes."""
 
     @abstractmethod
-    def fail(self, error: TrilithError) -> None:
-        """Sends an error."""
+    def fail(self, error: TrilithError, message: str) -> None:
+        """Sends an error with its text."""
 
     @abstractmethod
     def status_of(self, error: TrilithError) -> str:

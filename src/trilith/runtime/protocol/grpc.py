@@ -5,6 +5,7 @@ Rule: what the service lists and is not here answers UNIMPLEMENTED with a senten
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -12,13 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 from trilith.core.clock import Clock
 from trilith.core.request import InferResponse
 from trilith.errors import Bug, DeadlineExceeded, NotFound, TrilithError, Unsupported
-from trilith.runtime.protocol import describe
+from trilith.runtime.protocol import describe, switched_off
+from trilith.runtime.protocol.access import GRPC_PREFIX, Forwarding, Guard
 from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
 from trilith.telemetry import RequestMetrics
-from trilith.wire.grpc_status import GrpcStatus, grpc_status
+from trilith.wire.grpc_status import GrpcStatus
 from trilith.wire.oip_grpc import decode_request, encode_response, parse
 from trilith.wire.oip_messages import service_messages
+from trilith.wire.oip_options import ProtocolOptions
 from trilith.wire.oip_parameters import InferCall
+from trilith.wire.oip_status import oip_grpc_status
 
 if TYPE_CHECKING:
     from trilith.net.grpc import GrpcCall
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 _SERVICE: Final = b"/inference.GRPCInferenceService/"
+_DEFAULTS: Final = ProtocolOptions()
 
 
 class OipGrpc:
@@ -36,6 +41,10 @@ class OipGrpc:
         server_name: what the server metadata calls this server.
         metrics: where requests are counted, or None.
         clock: the source of instants, or None for the machine's.
+        options: how to behave.
+
+    Attributes:
+        exiting: set when the server stops: it is not ready any more, and still answers.
     """
 
     def __init__(
@@ -45,10 +54,21 @@ class OipGrpc:
         server_name: str = "trilith",
         metrics: RequestMetrics | None = None,
         clock: Clock | None = None,
+        options: ProtocolOptions = _DEFAULTS,
     ) -> None:
-        self._front = Front(runtime, "grpc", metrics, clock)
+        self._front = Front(
+            runtime,
+            "grpc",
+            metrics,
+            clock,
+            compat=options.compat,
+            forwarding=Forwarding(options.grpc_header_forward_pattern),
+        )
         self._runtime = runtime
-        self._server_name = server_name
+        self._compat = options.compat
+        self._guard = Guard(options.grpc_restricted, prefix=GRPC_PREFIX, noun="protocol")
+        self._server_name = "triton" if options.compat else server_name
+        self.exiting = False
         self._methods: dict[bytes, Callable[[Any], Any]] = {
             b"ServerLive": self._server_live,
             b"ServerReady": self._server_ready,
@@ -58,6 +78,7 @@ class OipGrpc:
             b"ModelConfig": self._model_config,
             b"ModelStatistics": self._model_statistics,
             b"RepositoryIndex": self._repository_index,
+            **{name.encode(): functools.partial(switched_off.answer_grpc, name) for name in switched_off.methods()},
         }
 
     def __call__(self, call: GrpcCall) -> None:
@@ -65,6 +86,11 @@ class OipGrpc:
         method = call.path.removeprefix(_SERVICE)
         if method == b"ModelInfer":
             exchange = _GrpcExchange(self._front, call)
+            try:
+                self._guard.check("ModelInfer", call.header)
+            except TrilithError as error:
+                exchange.reject(error)
+                return
             call.on_cancel = exchange.abandon
             exchange.start()
             return
@@ -75,10 +101,11 @@ class OipGrpc:
         try:
             if handler is None:
                 raise _unimplemented(call.path)
+            self._guard.check(name, call.header)
             call.reply(handler(parse(f"{name}Request", call.message)).SerializeToString())
         except TrilithError as error:
-            status = grpc_status(error)
-            call.fail_error(error)
+            status = oip_grpc_status(error, compat=self._compat)
+            call.fail(status, error.message)
         except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the caller gets an answer all the same
             _log.exception("answering %s failed", name)
             status = GrpcStatus.INTERNAL
@@ -90,7 +117,7 @@ class OipGrpc:
         return service_messages().ServerLiveResponse(live=True)
 
     def _server_ready(self, _: Any) -> Any:
-        return service_messages().ServerReadyResponse(ready=self._runtime.ready)
+        return service_messages().ServerReadyResponse(ready=self._runtime.ready and not self.exiting)
 
     def _server_metadata(self, _: Any) -> Any:
         return service_messages().ServerMetadataResponse(**describe.server_metadata(self._server_name))
@@ -138,7 +165,9 @@ class _GrpcExchange(Exchange):
     def decode(self) -> InferCall:
         message = parse("ModelInferRequest", self._call.message)
         self.signature = signature = self.front.signature(message.model_name, message.model_version)
-        return decode_request(message, signature)
+        call = decode_request(message, signature)
+        self.front.forwarding.apply(self._call.metadata, call)
+        return call
 
     def deadline(self, timeout_s: float | None) -> float | None:
         transport = self._call.deadline
@@ -153,11 +182,18 @@ class _GrpcExchange(Exchange):
         self._call.reply(message, trailers=self.timeline_metadata() if self._wants_timeline else ())
         self.close("OK")
 
-    def fail(self, error: TrilithError) -> None:
-        self._call.fail_error(error)
+    def fail(self, error: TrilithError, message: str) -> None:
+        self._call.fail(self._status(error), message)
 
     def status_of(self, error: TrilithError) -> str:
-        return grpc_status(error).name
+        return self._status(error).name
+
+    def _status(self, error: TrilithError) -> GrpcStatus:
+        """A deadline of the call itself is gRPC's own; every other time limit is Triton's `timeout`."""
+        deadline = self._call.deadline
+        if isinstance(error, DeadlineExceeded) and deadline is not None and self.front.now() >= deadline:
+            return GrpcStatus.DEADLINE_EXCEEDED
+        return oip_grpc_status(error, compat=self.front.compat)
 
     def abandon(self) -> None:
         deadline, ticket = self._call.deadline, self.ticket

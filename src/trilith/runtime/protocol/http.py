@@ -8,7 +8,6 @@ Rule: every request gets one answer in the protocol's form, whatever goes wrong 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,28 +15,27 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from trilith.core.clock import Clock
-from trilith.core.request import InferResponse
-from trilith.errors import Bug, InvalidInput, MethodNotAllowed, TrilithError, UnknownModel, UnsupportedMediaType
-from trilith.runtime.protocol import describe
-from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
+from trilith.errors import Bug, InvalidInput, MethodNotAllowed, TrilithError, UnknownModel
+from trilith.runtime.protocol import describe, switched_off
+from trilith.runtime.protocol.access import Forwarding, Guard
+from trilith.runtime.protocol.exchange import Front
+from trilith.runtime.protocol.http_exchange import GenerateExchange, HttpExchange, infer_late, respond_error
 from trilith.runtime.protocol.routes import Route, Routes
 from trilith.telemetry import RequestMetrics
-from trilith.wire.http_status import NOT_READY_STATUS, http_status, oip_error_body, retry_after
-from trilith.wire.oip_binary import HEADER_LENGTH
-from trilith.wire.oip_http import decode_request, encode_response
+from trilith.wire.http_status import NOT_READY_STATUS, oip_error_body
 from trilith.wire.oip_json import loads
-from trilith.wire.oip_parameters import InferCall
+from trilith.wire.oip_options import ProtocolOptions
+from trilith.wire.oip_status import oip_http_status
 
 if TYPE_CHECKING:
     from trilith.net.http1 import HttpRequest
     from trilith.runtime.protocol.port import RuntimePort
 
 _log: Final = logging.getLogger(__name__)
-_ENCODING_HEADER: Final = b"content-encoding"
-_READ: Final = frozenset((HEADER_LENGTH, TIMELINE_KEY, _ENCODING_HEADER))
-_BINARY: Final = b"application/octet-stream"
-_ALLOW: Final = {"GET": b"GET, HEAD", "POST": b"POST"}
+_EXITING_STATUS: Final = 503
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"))
+_DEFAULTS: Final = ProtocolOptions()
+_EXCHANGES: Final = {"infer": HttpExchange, "generate": GenerateExchange, "generate_stream": GenerateExchange}
 
 
 class OipHttp:
@@ -48,6 +46,10 @@ class OipHttp:
         server_name: what the server metadata calls this server.
         metrics: where requests are counted, or None.
         clock: the source of instants, or None for the machine's.
+        options: how to behave.
+
+    Attributes:
+        exiting: set when the server stops: it is not ready any more, and still answers.
     """
 
     def __init__(
@@ -57,10 +59,22 @@ class OipHttp:
         server_name: str = "trilith",
         metrics: RequestMetrics | None = None,
         clock: Clock | None = None,
+        options: ProtocolOptions = _DEFAULTS,
     ) -> None:
-        self._front = Front(runtime, "http", metrics, clock)
+        self._front = Front(
+            runtime,
+            "http",
+            metrics,
+            clock,
+            compat=options.compat,
+            forwarding=Forwarding(options.http_header_forward_pattern),
+        )
         self._runtime = runtime
-        self._server_name = server_name
+        self._compat = options.compat
+        self._max_body_bytes = options.max_body_bytes
+        self._guard = Guard(options.http_restricted)
+        self._server_name = "triton" if options.compat else server_name
+        self.exiting = False
         self._routes = Routes()
 
     def __call__(self, request: HttpRequest) -> Coroutine[Any, Any, None] | None:
@@ -70,17 +84,23 @@ class OipHttp:
         except TrilithError as error:
             self._refuse(request, error)
             return None
-        if request.method != route.method and (request.method, route.method) != ("HEAD", "GET"):
-            self._refuse(request, _not_allowed(request, route), headers=((b"allow", _ALLOW[route.method]),))
+        if request.method != route.method and not route.takes(request.method):
+            self._refuse(request, _not_allowed(request, route), headers=((b"allow", route.allowed.encode()),))
             return None
-        if route.endpoint == "infer":
-            exchange = _HttpExchange(self._front, request, route)
-            if request.complete:
-                request.on_disconnect = exchange.abandon
-                exchange.start()
-                return None
-            return _infer_late(exchange)
-        if route.method == "POST":
+        try:
+            self._guard.check(route.endpoint, request.header)
+        except TrilithError as error:
+            self._refuse(request, error, route.endpoint)
+            return None
+        kind = _EXCHANGES.get(route.endpoint)
+        if kind is not None:
+            exchange = kind(self._front, request, route, self._max_body_bytes)
+            if exchange.must_read:
+                return infer_late(exchange)
+            request.on_disconnect = exchange.abandon
+            exchange.start()
+            return None
+        if request.method == "POST":
             return self._answer_late(request, route)
         self._answer(request, route, b"")
         return None
@@ -112,13 +132,14 @@ class OipHttp:
     def _describe(self, route: Route, body: bytes) -> tuple[int, bytes]:
         """The status and JSON of every endpoint but inference."""
         runtime = self._runtime
+        switched = switched_off.answer_http(route)
+        if switched is not None:
+            return 200, switched
         match route.endpoint:
             case "server_metadata":
                 return 200, orjson.dumps(describe.server_metadata(self._server_name))
-            case "live":
-                return 200, b'{"live":true}'
-            case "ready":
-                return (200, b'{"ready":true}') if runtime.ready else (NOT_READY_STATUS, b'{"ready":false}')
+            case "live" | "ready":
+                return self._health(route.endpoint)
             case "model_ready":
                 return self._model_ready(route)
             case "model_config":
@@ -136,13 +157,23 @@ class OipHttp:
                     describe.model_metadata(describe.ready_model(runtime, route.model, route.version))
                 )
 
+    def _health(self, endpoint: str) -> tuple[int, bytes]:
+        """A server that stops is not ready; it lives, though Triton says that it does not either."""
+        if self.exiting and (endpoint == "ready" or self._compat):
+            status, truth = _EXITING_STATUS, b"false"
+        elif endpoint == "ready" and not self._runtime.ready:
+            status, truth = NOT_READY_STATUS, b"false"
+        else:
+            status, truth = 200, b"true"
+        return status, b"" if self._compat else b'{"%s":%s}' % (endpoint.encode(), truth)
+
     def _model_ready(self, route: Route) -> tuple[int, bytes]:
         try:
             ready = describe.is_ready(self._runtime.model(route.model, route.version))
         except UnknownModel:
             ready = False
         if ready:
-            return 200, orjson.dumps({"name": route.model, "ready": True})
+            return 200, b"" if self._compat else orjson.dumps({"name": route.model, "ready": True})
         return NOT_READY_STATUS, orjson.dumps({"error": "Model version not ready", "name": route.model, "ready": False})
 
     def _refuse(
@@ -153,99 +184,18 @@ class OipHttp:
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
         method = request.method if request.method in _METHODS else "other"
+        status = oip_http_status(error, compat=self._compat)
         self._front.began()
         try:
-            _respond_error(request, error, request.request_id, headers)
+            respond_error(request, error, status, oip_error_body(error, request.request_id), headers)
         finally:
-            self._front.ended(endpoint, method, str(http_status(error)), None)
-
-
-class _HttpExchange(Exchange):
-    """One `POST .../infer`."""
-
-    __slots__ = ("_body", "_headers", "_request", "_route")
-
-    def __init__(self, front: Front, request: HttpRequest, route: Route) -> None:
-        self._headers = {name: value for name, value in request.headers if name in _READ}
-        super().__init__(front, request.received_at, request.request_id)
-        self._request = request
-        self._route = route
-        self._body: bytes | None = None
-
-    @property
-    def method(self) -> str:
-        return "POST"
-
-    async def read(self) -> None:
-        """Waits for the body."""
-        self._body = await self._request.body()
-        self.timeline.stamps[0] = (self.timeline.stamps[0][0], self.front.now())
-
-    def decode(self) -> InferCall:
-        headers = self._headers
-        encoding = headers.get(_ENCODING_HEADER, b"identity")
-        if encoding != b"identity":
-            raise UnsupportedMediaType(
-                f"Content-Encoding {encoding.decode('latin-1')[:40]!r} is not read here; send the body as it is"
-            )
-        route = self._route
-        self.signature = signature = self.front.signature(route.model, route.version)
-        body = self._request.body_nowait() if self._body is None else self._body
-        return decode_request(body, signature, version=route.version, json_length=headers.get(HEADER_LENGTH))
-
-    def deadline(self, timeout_s: float | None) -> float | None:
-        return None if timeout_s is None else self.timeline.stamps[0][1] + timeout_s
-
-    def answer(self, response: InferResponse) -> None:
-        body, json_bytes = encode_response(response, self.signature, self.call)
-        self.stamp_answer()
-        headers = self._timeline_headers()
-        if json_bytes is None:
-            self._request.respond(200, body, headers=headers)
-        else:
-            headers.append((HEADER_LENGTH, b"%d" % json_bytes))
-            self._request.respond(200, body, content_type=_BINARY, headers=headers)
-        self.close("200")
-
-    def fail(self, error: TrilithError) -> None:
-        _respond_error(self._request, error, self.request_id, self._timeline_headers())
-
-    def status_of(self, error: TrilithError) -> str:
-        return str(http_status(error))
-
-    def _timeline_headers(self) -> list[tuple[bytes, bytes]]:
-        return self.timeline_metadata() if self._headers.get(TIMELINE_KEY) == b"1" else []
+            self._front.ended(endpoint, method, str(status), None)
 
 
 def _not_allowed(request: HttpRequest, route: Route) -> MethodNotAllowed:
-    return MethodNotAllowed(f"Method Not Allowed: {request.path[:200]} takes {route.method}, got {request.method[:20]}")
-
-
-def _respond_error(
-    request: HttpRequest, error: TrilithError, request_id: str, headers: Sequence[tuple[bytes, bytes]] = ()
-) -> None:
-    """The one way in which an error is answered."""
-    seconds = retry_after(error)
-    if seconds is not None:
-        headers = (*headers, (b"retry-after", seconds))
-    request.respond(http_status(error), oip_error_body(error, request_id), headers=headers)
-
-
-async def _infer_late(exchange: _HttpExchange) -> None:
-    """Reads a body that is still arriving, then does what the fast path does, and waits for the answer."""
-    try:
-        await exchange.read()
-    except TrilithError as error:
-        exchange.reject(error)
-        return
-    over = asyncio.Event()
-    exchange.on_over = over.set
-    exchange.start()
-    try:
-        await over.wait()
-    except asyncio.CancelledError:
-        exchange.abandon()
-        raise
+    return MethodNotAllowed(
+        f"Method Not Allowed: {request.path[:200]} takes {route.allowed}, got {request.method[:20]}"
+    )
 
 
 def _ready_only(body: bytes) -> bool:

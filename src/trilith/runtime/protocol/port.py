@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from trilith.core.context import Context
@@ -51,6 +51,11 @@ class ModelPort(Protocol):
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """Declared outputs, with the batch dimension."""
+        ...
+
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """What the classes of outputs are called."""
         ...
 
     @property

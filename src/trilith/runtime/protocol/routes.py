@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from trilith.errors import InvalidInput, NotFound
+from trilith.errors import NotFound
 
 _SERVER: Final[dict[str, tuple[str, str]]] = {
     "/v2": ("server_metadata", "GET"),
@@ -15,6 +15,12 @@ _SERVER: Final[dict[str, tuple[str, str]]] = {
     "/v2/health/ready": ("ready", "GET"),
     "/v2/models/stats": ("statistics", "GET"),
     "/v2/repository/index": ("repository_index", "POST"),
+    "/v2/trace/setting": ("trace", "GET, POST"),
+    "/v2/logging": ("logging", "GET, POST"),
+    "/v2/systemsharedmemory/status": ("shared_memory_status", "GET"),
+    "/v2/cudasharedmemory/status": ("shared_memory_status", "GET"),
+    "/v2/systemsharedmemory/unregister": ("shared_memory", "POST"),
+    "/v2/cudasharedmemory/unregister": ("shared_memory", "POST"),
 }
 _MODEL: Final[dict[str, tuple[str, str]]] = {
     "": ("model_metadata", "GET"),
@@ -22,7 +28,11 @@ _MODEL: Final[dict[str, tuple[str, str]]] = {
     "config": ("model_config", "GET"),
     "stats": ("model_statistics", "GET"),
     "infer": ("infer", "POST"),
+    "generate": ("generate", "POST"),
+    "generate_stream": ("generate_stream", "POST"),
+    "trace/setting": ("trace", "GET, POST"),
 }
+_REGION: Final = {"status": "GET", "register": "POST", "unregister": "POST"}
 _MAX_CACHED: Final = 1024
 
 
@@ -32,15 +42,26 @@ class Route:
 
     Attributes:
         endpoint: its name, as metrics show it.
-        method: the HTTP method that it takes.
+        method: the HTTP method that it takes, or several as `GET, POST`.
         model: the model's name, or "".
         version: the version, or "".
+        region: the name of a shared-memory region, or "".
     """
 
     endpoint: str
     method: str
     model: str = ""
     version: str = ""
+    region: str = ""
+
+    def takes(self, method: str) -> bool:
+        """Whether it takes this HTTP method. What takes GET takes HEAD."""
+        return method in self.allowed.split(", ")
+
+    @property
+    def allowed(self) -> str:
+        """The methods that it takes, as the header `Allow` lists them."""
+        return self.method.replace("GET", "GET, HEAD")
 
 
 class Routes:
@@ -53,8 +74,7 @@ class Routes:
         """The route of a raw path without its query.
 
         Raises:
-            NotFound: there is no such endpoint.
-            InvalidInput: the version is no number.
+            NotFound: there is no such endpoint, or the version is no number.
         """
         route = self._known.get(path)
         if route is None:
@@ -70,6 +90,8 @@ def route_of(path: str) -> Route:
     if server is not None:
         return Route(*server)
     parts = path.split("/")
+    if len(parts) == 6 and parts[2] in ("systemsharedmemory", "cudasharedmemory") and parts[3] == "region":
+        return _region(path, unquote(parts[4]), parts[5])
     if parts[:3] != ["", "v2", "models"] or len(parts) < 4 or not parts[3]:
         raise NotFound(f"Not Found: there is no endpoint {path[:200]!r}")
     model, rest = unquote(parts[3]), parts[4:]
@@ -78,8 +100,15 @@ def route_of(path: str) -> Route:
         version = rest[1] if len(rest) > 1 else ""
         rest = rest[2:]
         if not (version.isascii() and version.isdigit()):
-            raise InvalidInput(f"a model version is a number, got {version[:40]!r} in the path {path[:200]!r}")
+            raise NotFound(f"Not Found: a model version is a number, got {version[:40]!r} in the path {path[:200]!r}")
     endpoint = _MODEL.get("/".join(rest))
     if endpoint is None:
         raise NotFound(f"Not Found: there is no endpoint {path[:200]!r}")
     return Route(*endpoint, model=model, version=version)
+
+
+def _region(path: str, region: str, action: str) -> Route:
+    method = _REGION.get(action)
+    if method is None:
+        raise NotFound(f"Not Found: there is no endpoint {path[:200]!r}")
+    return Route("shared_memory_status" if action == "status" else "shared_memory", method, region=region)

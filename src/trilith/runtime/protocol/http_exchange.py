@@ -1,0 +1,204 @@
+"""One inference request over HTTP: `infer`, `generate` and `generate_stream`.
+
+Rule: an answer is compressed off the loop when it is long, and only when the client asked for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from trilith.core.request import InferResponse
+from trilith.errors import PayloadTooLarge, TrilithError
+from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
+from trilith.runtime.protocol.routes import Route
+from trilith.wire.http_status import oip_error_body, retry_after
+from trilith.wire.oip_binary import HEADER_LENGTH
+from trilith.wire.oip_compression import accepted_coding, compressed, content_coding, decompressed
+from trilith.wire.oip_generate import decode_generate, encode_generate, server_sent_event
+from trilith.wire.oip_http import decode_request, encode_response
+from trilith.wire.oip_parameters import InferCall
+from trilith.wire.oip_status import oip_http_status
+
+if TYPE_CHECKING:
+    from trilith.net.http1 import HttpRequest
+
+CONTENT_ENCODING: Final = b"content-encoding"
+_ACCEPT_ENCODING: Final = b"accept-encoding"
+_READ: Final = frozenset((HEADER_LENGTH, TIMELINE_KEY, CONTENT_ENCODING, _ACCEPT_ENCODING))
+_JSON: Final = b"application/json"
+_BINARY: Final = b"application/octet-stream"
+_EVENTS: Final = b"text/event-stream; charset=utf-8"
+_MIN_COMPRESSED_BYTES: Final = 256  # a shorter answer grows
+_OFF_LOOP_BYTES: Final = 64 << 10
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class HttpExchange(Exchange):
+    """One `POST .../infer`."""
+
+    __slots__ = ("_body", "_headers", "_max_body_bytes", "_request", "_route")
+
+    def __init__(self, front: Front, request: HttpRequest, route: Route, max_body_bytes: int) -> None:
+        self._headers = {name: value for name, value in request.headers if name in _READ}
+        super().__init__(front, request.received_at, request.request_id)
+        self._request = request
+        self._route = route
+        self._max_body_bytes = max_body_bytes
+        self._body: bytes | None = None
+
+    @property
+    def method(self) -> str:
+        """The only one that these endpoints take."""
+        return "POST"
+
+    @property
+    def endpoint(self) -> str:
+        """The route's."""
+        return self._route.endpoint
+
+    @property
+    def must_read(self) -> bool:
+        """Whether the body is still arriving, or is compressed: then `read` it first."""
+        return not self._request.complete or CONTENT_ENCODING in self._headers
+
+    async def read(self) -> None:
+        """Waits for the body, and takes its compression off."""
+        coding = content_coding(self._headers.get(CONTENT_ENCODING))
+        body = await self._request.body()
+        if coding is not None:
+            if len(body) < _MIN_COMPRESSED_BYTES:
+                body = decompressed(body, coding, self._max_body_bytes)
+            else:
+                body = await asyncio.to_thread(decompressed, body, coding, self._max_body_bytes)
+        self._body = body
+        self.timeline.stamps[0] = (self.timeline.stamps[0][0], self.front.now())
+
+    def decode(self) -> InferCall:
+        """The message, with the headers that become parameters."""
+        route = self._route
+        self.signature = self.front.signature(route.model, route.version)
+        call = self.decode_body(self._request.body_nowait() if self._body is None else self._body)
+        self.front.forwarding.apply(self._request.headers, call)
+        return call
+
+    def decode_body(self, body: bytes) -> InferCall:
+        """Reads the message."""
+        json_length = self._headers.get(HEADER_LENGTH)
+        return decode_request(body, self.signature, version=self._route.version, json_length=json_length)
+
+    def deadline(self, timeout_s: float | None) -> float | None:
+        """HTTP has none of its own."""
+        return None if timeout_s is None else self.timeline.stamps[0][1] + timeout_s
+
+    def answer(self, response: InferResponse) -> None:
+        """Sends the answer in the coding that the client accepts."""
+        body, json_bytes = encode_response(response, self.signature, self.call)
+        coding = accepted_coding(self._headers.get(_ACCEPT_ENCODING)) if len(body) >= _MIN_COMPRESSED_BYTES else None
+        if coding is None:
+            self.stamp_answer()
+            self._send(body, json_bytes, self.timeline_headers())
+        elif len(body) < _OFF_LOOP_BYTES:
+            body = compressed(body, coding)
+            self.stamp_answer()
+            self._send(body, json_bytes, [*self.timeline_headers(), (CONTENT_ENCODING, coding)])
+        else:
+            self._send_later(body, json_bytes, coding)
+
+    def fail(self, error: TrilithError, message: str) -> None:
+        """Sends the error as JSON."""
+        respond_error(
+            self._request,
+            error,
+            oip_http_status(error, compat=self.front.compat),
+            oip_error_body(error, self.request_id, message),
+            self.timeline_headers(),
+        )
+
+    def status_of(self, error: TrilithError) -> str:
+        """The HTTP status."""
+        return str(oip_http_status(error, compat=self.front.compat))
+
+    def timeline_headers(self) -> Headers:
+        """The timeline, where it was asked for."""
+        return self.timeline_metadata() if self._headers.get(TIMELINE_KEY) == b"1" else []
+
+    def _send(self, body: bytes, json_bytes: int | None, headers: Headers) -> None:
+        if json_bytes is None:
+            self._request.respond(200, body, headers=headers)
+        else:
+            headers.append((HEADER_LENGTH, b"%d" % json_bytes))
+            self._request.respond(200, body, content_type=_BINARY, headers=headers)
+        self.close("200")
+
+    def _send_later(self, body: bytes, json_bytes: int | None, coding: bytes) -> None:
+        """Compresses in a thread; whoever leaves meanwhile gets nothing."""
+
+        def done(work: asyncio.Future[bytes]) -> None:
+            if self.over:
+                return
+            self.stamp_answer()
+            self._send(work.result(), json_bytes, [*self.timeline_headers(), (CONTENT_ENCODING, coding)])
+
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(None, compressed, body, coding).add_done_callback(done)
+
+
+class GenerateExchange(HttpExchange):
+    """One `POST .../generate` or `.../generate_stream`, of a model that gives one answer."""
+
+    __slots__ = ()
+
+    def decode_body(self, body: bytes) -> InferCall:
+        """Reads the message of this extension."""
+        return decode_generate(body, self.signature, version=self._route.version)
+
+    def answer(self, response: InferResponse) -> None:
+        """Sends one JSON object, as it is or as the only event of a stream."""
+        body = encode_generate(response, self.signature)
+        streamed = self._route.endpoint == "generate_stream"
+        self.stamp_answer()
+        self._request.respond(
+            200,
+            server_sent_event(body) if streamed else body,
+            content_type=_EVENTS if streamed else _JSON,
+            headers=self.timeline_headers(),
+        )
+        self.close("200")
+
+
+async def infer_late(exchange: HttpExchange) -> None:
+    """Reads a body that is still arriving, then does what the fast path does, and waits for the answer."""
+    try:
+        await exchange.read()
+    except PayloadTooLarge as error:
+        exchange.reject(
+            PayloadTooLarge(
+                f"request JSON size exceeds the maximum allowed input size. Use --http-max-input-size to increase the "
+                f"limit (here: --max-body-mb): {error.message}"
+            )
+        )
+        return
+    except TrilithError as error:
+        exchange.reject(error)
+        return
+    over = asyncio.Event()
+    exchange.on_over = over.set
+    exchange.start()
+    try:
+        await over.wait()
+    except asyncio.CancelledError:
+        exchange.abandon()
+        raise
+
+
+def respond_error(
+    request: HttpRequest, error: TrilithError, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
+) -> None:
+    """The one way in which an error is answered."""
+    seconds = retry_after(error)
+    if seconds is not None:
+        headers = (*headers, (b"retry-after", seconds))
+    request.respond(status, body, headers=headers)

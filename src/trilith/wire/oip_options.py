@@ -1,0 +1,103 @@
+"""How the protocol's fronts are to behave, as frozen values that the command line makes."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from trilith.errors import InvalidConfig
+
+GROUPS: Final = (
+    "health",
+    "metadata",
+    "inference",
+    "shared-memory",
+    "model-config",
+    "model-repository",
+    "statistics",
+    "trace",
+    "logging",
+)
+"""The groups of endpoints that may be restricted."""
+
+
+class Restriction(msgspec.Struct, frozen=True, kw_only=True):
+    """Endpoints that take only requests with a certain header.
+
+    Attributes:
+        groups: names out of `GROUPS`.
+        header: the header's name, in lower case.
+        value: the value that it must have.
+    """
+
+    groups: tuple[str, ...]
+    header: str
+    value: str
+
+
+class ProtocolOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the Open Inference Protocol's fronts.
+
+    Attributes:
+        compat: answer as Triton does also where its answer is the worse one.
+        max_body_bytes: the most bytes that a compressed body may become.
+        http_header_forward_pattern: request headers that match become parameters of the request; "" for none.
+        grpc_header_forward_pattern: the same for the metadata of gRPC.
+        http_restricted: restrictions of HTTP.
+        grpc_restricted: restrictions of gRPC, whose headers begin with `triton-grpc-protocol-`.
+    """
+
+    compat: bool = False
+    max_body_bytes: int = 64 << 20
+    http_header_forward_pattern: str = ""
+    grpc_header_forward_pattern: str = ""
+    http_restricted: tuple[Restriction, ...] = ()
+    grpc_restricted: tuple[Restriction, ...] = ()
+
+
+def parse_restriction(text: str, option: str) -> Restriction:
+    """Reads `GROUP[,GROUP...]:HEADER=VALUE`, as Triton's options of that kind.
+
+    Raises:
+        InvalidConfig: it is not of that form, or a group is unknown; the message begins with `option`.
+    """
+    groups_text, colon, rest = text.partition(":")
+    header, equals, value = rest.partition("=")
+    groups = tuple(group.strip() for group in groups_text.split(","))
+    if not (colon and equals and header.strip() and value):
+        raise InvalidConfig(f"{option}: expected GROUP[,GROUP...]:HEADER=VALUE, got {text!r:.100}")
+    for group in groups:
+        if group not in GROUPS:
+            raise InvalidConfig(f"{option}: unknown group {group!r:.40}; the groups are {', '.join(GROUPS)}")
+    return Restriction(groups=groups, header=header.strip().lower(), value=value)
+
+
+def checked_restrictions(texts: tuple[str, ...], option: str) -> tuple[Restriction, ...]:
+    """All restrictions of one protocol.
+
+    Raises:
+        InvalidConfig: one is malformed, or a group stands in two of them.
+    """
+    restrictions = tuple(parse_restriction(text, option) for text in texts)
+    seen: set[str] = set()
+    for restriction in restrictions:
+        for group in restriction.groups:
+            if group in seen:
+                raise InvalidConfig(f"{option}: the group {group!r} is restricted twice; give it one header")
+            seen.add(group)
+    return restrictions
+
+
+def checked_pattern(text: str, option: str) -> str:
+    """A regular expression that can be compiled.
+
+    Raises:
+        InvalidConfig: it cannot.
+    """
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise InvalidConfig(f"{option}: expected a regular expression, got {text!r:.100}: {error}") from None
+    return text

@@ -1,0 +1,59 @@
+"""The error tree as the Open Inference Protocol's endpoints answer it: Triton's statuses, which its clients act on.
+
+Rule 1: by default a status differs from that of the other endpoints (`http_status.py`, `grpc_status.py`) only where
+    Triton's clients would act wrongly on ours: a full queue and a time limit that passed are "unavailable, try again".
+Rule 2: `compat` answers as Triton does also where its answer is the worse one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trilith import errors
+from trilith.wire.grpc_status import GrpcStatus, grpc_status
+from trilith.wire.http_status import http_status
+
+_UNAVAILABLE: Final = (errors.QueueFull, errors.DeadlineExceeded)
+_BAD_REQUEST: Final = (errors.Cancelled, errors.PayloadTooLarge, errors.UnsupportedMediaType)
+_UNKNOWN_ID: Final = "<id_unknown>"
+
+
+class JsonTypeError(errors.InvalidInput):
+    """A field of a JSON request has another type than the protocol gives it; for Triton an error of its own."""
+
+    def __init__(self, field: str, expected: str, more: str = "") -> None:
+        """`expected` is one of Triton's words: `string`, `boolean`, `array`, `object`, `unsigned-integer` ..."""
+        super().__init__(f"Unable to parse '{field}': attempt to access JSON non-{expected} as {expected}{more}")
+
+
+def oip_http_status(error: errors.TrilithError, *, compat: bool = False) -> int:
+    """The HTTP status of an error under `/v2`."""
+    if isinstance(error, _UNAVAILABLE):
+        return 503
+    if compat and isinstance(error, JsonTypeError):
+        return 500
+    if compat and isinstance(error, _BAD_REQUEST):
+        return 400
+    return http_status(error)
+
+
+def oip_grpc_status(error: errors.TrilithError, *, compat: bool = False) -> GrpcStatus:
+    """The gRPC status of an error of the inference service."""
+    if isinstance(error, _UNAVAILABLE):
+        return GrpcStatus.UNAVAILABLE
+    if compat and isinstance(error, errors.Forbidden):
+        return GrpcStatus.UNAVAILABLE
+    return grpc_status(error)
+
+
+def oip_message(error: errors.TrilithError, request_id: str, *, compat: bool = False) -> str:
+    """The text of an error that the runtime found in a request: `[request id: ID] ...`.
+
+    Args:
+        error: what it found. What a model says of itself stays as it is.
+        request_id: the id that the caller gave the request, or "": then only `compat` says that there is none.
+        compat: whether to write what Triton writes.
+    """
+    if isinstance(error, errors.ExecutionError) or not (request_id or compat):
+        return error.message
+    return f"[request id: {request_id or _UNKNOWN_ID}] {error.message}"
