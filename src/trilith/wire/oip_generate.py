@@ -63,16 +63,21 @@ def encode_generate(response: InferResponse, signature: Signature) -> bytes:
     message.update(model_name=response.model, model_version=response.version)
     for name, array in response.outputs.items():
         data = json_from_array(signature, name, signature.output_datatype(name, array), array)
-        values = data.tolist() if isinstance(data, np.ndarray) else data
-        message[name] = values[0] if len(values) == 1 else values
-    text = orjson.dumps(message)
+        message[name] = data[0] if len(data) == 1 else data
+    text = orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY)
     # orjson writes a NaN as null; nothing else here is one.
-    return json.dumps(message, ensure_ascii=False).encode() if b"null" in text else text
+    return json.dumps(message, default=_to_builtin, ensure_ascii=False).encode() if b"null" in text else text
 
 
 def server_sent_event(data: bytes) -> bytes:
     """One event of `text/event-stream`."""
     return b"data: " + data + b"\n\n"
+
+
+def _to_builtin(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
 def _tensor(name: str, value: Any, signature: Signature) -> Array:

@@ -76,9 +76,18 @@ def test_answers():
     assert encode(
         text=object_tensor([b"hi"], (1, 1)),
         numbers=np.array([[1.0, 2.0]], np.float32),
+        short=np.array([0.1], np.float32),
         none=np.zeros((1, 0), np.int32),
         flag=np.array([True]),
-    ) == {"model_name": "m", "model_version": "1", "text": "hi", "numbers": [1.0, 2.0], "none": [], "flag": True}
+    ) == {
+        "model_name": "m",
+        "model_version": "1",
+        "text": "hi",
+        "numbers": [1.0, 2.0],
+        "short": 0.1,
+        "none": [],
+        "flag": True,
+    }
 
 
 def test_an_answer_keeps_id_parameters_and_nan():
