@@ -141,3 +141,22 @@ def test_status_and_the_probe_agree_while_the_target_is_imported(serve, tmp_path
     gate.touch()
     server.wait_ready()
     assert server.status()["ready"] is True
+
+
+def test_a_name_that_no_model_has_is_said_once(serve, tmp_path):
+    write_doubler(tmp_path / "models" / "doubler")
+    source = tmp_path / "app.py"
+    source.write_text(APP.replace('trilith.model("doubler")', 'trilith.model("dubler")'))
+    server = serve(f"{source}:Doubles", ready=False)
+    assert server.process.wait(20) == 1
+    server.wait_line("there is no model 'dubler'; looked in")
+    assert ["dubler" in line for line in server.lines].count(True) == 1, server.output
+    changing = serve(f"{source}:Doubles", "--reload", ready=False)
+    changing.wait_line("waiting for a change of its files")
+    changing.wait_line("watching")
+    source.write_text(APP)
+    changing.wait_ready()
+    source.write_text(APP.replace('trilith.model("doubler")', 'trilith.model("dobler")'))
+    changing.wait_line("there is no model 'dobler'")
+    changing.wait_line("the revision before it keeps serving")
+    assert changing.post("/double", {"x": [1, 2, 3, 4]}) == (200, [2, 4, 6, 8])

@@ -142,8 +142,10 @@ class Agent:
             elif isinstance(message, control.ReplicaUnwell):
                 self._kill(Kill(message.replica_id, message.reason))
             elif isinstance(message, control.Unprepared):
-                self._tell(f"revision {message.revision} cannot be served: {message.reason}")
-                self._drop_change()
+                wanted = self._revisions.wanted
+                if wanted is not None and wanted.number == message.revision:
+                    self._tell(f"{self._options.target} cannot be served: {message.reason}")
+                    self._drop_change()
             elif isinstance(message, control.Failed):
                 self._tell(f"the gateway cannot start: {message.reason}")
                 self._give_up()

@@ -87,7 +87,7 @@ class GatewayReady(Message, frozen=True, tag="gateway_ready"):
 
 
 class Unprepared(Message, frozen=True, tag="unprepared"):
-    """Gateway to agent: it failed while it got the revision ready, through a fault of its own."""
+    """Gateway to agent: the revision cannot be got ready: it names a model that there is not, or the gateway failed."""
 
     revision: int
     reason: str

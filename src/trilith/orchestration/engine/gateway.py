@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from trilith.errors import NotFound, TrilithError
+from trilith.errors import NotFound, TrilithError, UnknownReference
 from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import HttpLimits, HttpRequest, HttpServer, tls_context
 from trilith.net.transport import IncomingCall, Listener, LostCall, Peer
@@ -159,6 +159,9 @@ class Gateway:
                 self._publish(application)
             await asyncio.shield(loading)
             failures = await self._node_models.load(application.models, order.model_roots)
+        except UnknownReference as error:
+            self._channel.send(control.Unprepared(revision=order.revision, reason=error.message))
+            return
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this revision, not those that serve
             _log.exception("getting revision %s ready failed", order.revision)
             self._channel.send(control.Unprepared(revision=order.revision, reason=repr(error)))

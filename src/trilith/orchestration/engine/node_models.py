@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from trilith.errors import TrilithError
+from trilith.errors import TrilithError, UnknownReference
 from trilith.runtime import Runtime, find_model
 
 Fingerprint = tuple[str, tuple[tuple[str, int, int], ...]]
@@ -24,7 +24,12 @@ class NodeModels:
         self._lock = asyncio.Lock()
 
     async def load(self, references: Iterable[str], roots: Sequence[str]) -> list[str]:
-        """Loads what is missing or has changed; why each one that failed did."""
+        """Loads what is missing or has changed; why each one that failed did.
+
+        Raises:
+            UnknownReference: a model is in none of the roots. A name that resolves to nothing is a mistake, which no
+                waiting mends; a file that cannot be loaded now may be there later.
+        """
         folders = [Path(root) for root in roots]
         async with self._lock:
             failures = await asyncio.gather(*(self._load_one(reference, folders) for reference in references))
@@ -43,6 +48,8 @@ class NodeModels:
             if self._loaded.get(reference) != fingerprint:
                 await self._runtime.load(reference, folder)
                 self._loaded[reference] = fingerprint
+        except UnknownReference:
+            raise
         except TrilithError as error:
             return error.message
         except OSError as error:  # a file went while it was looked at, or may not be read
