@@ -143,7 +143,7 @@ class Changes(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 4))
     def load(self, number: int) -> None:
-        self.loaded = number
+        self.loaded = max(self.loaded, number)
         self.revisions.gateway_loaded(number)
 
     @rule()
