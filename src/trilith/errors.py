@@ -14,6 +14,7 @@
         QueueFull              a bound on waiting work was met
         NoReadyReplica         nothing that could run it is ready
         Draining               the server is stopping and takes no new work
+        QueueTimeout           it waited for as long as it may, and was not begun
       DeadlineExceeded         the caller's or the server's time limit passed
       Cancelled                the caller went away or took the request back
       ExecutionError           the user's code or model failed
@@ -131,6 +132,12 @@ class Draining(CapacityError):
     """The server is stopping and takes no new work."""
 
     code = "draining"
+
+
+class QueueTimeout(CapacityError):
+    """The request waited in a queue for as long as its policy lets it, and was not begun."""
+
+    code = "queue_timeout"
 
 
 class DeadlineExceeded(TrilithError):

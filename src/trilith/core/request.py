@@ -21,6 +21,7 @@ class InferRequest:
         outputs: the outputs wanted by name; empty for all.
         parameters: protocol parameters of the request.
         priority: 0 for the model's default; smaller positive numbers go first (Triton's order).
+        timeout_us: how long it may wait in the model's queue, in microseconds; 0 for what the model allows.
     """
 
     model: str
@@ -30,6 +31,7 @@ class InferRequest:
     outputs: tuple[str, ...] = ()
     parameters: dict[str, Parameter] = field(default_factory=dict)
     priority: int = 0
+    timeout_us: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

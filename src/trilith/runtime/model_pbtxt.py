@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig, UnknownReference
+from trilith.runtime.schedule import QueuePolicy, TimeoutAction
 from trilith.runtime.spec import (
     DeclaredTensor,
     InstanceConfig,
@@ -33,6 +34,12 @@ PLATFORM_BACKENDS: Final[Mapping[str, str]] = {"onnxruntime_onnx": "onnxruntime"
 """Backends by Triton's older `platform` names."""
 
 _Tree = Mapping[str, "Mapping[str, Any] | None"]
+_POLICY: Final[_Tree] = {
+    "timeout_action": None,
+    "default_timeout_microseconds": None,
+    "allow_timeout_override": None,
+    "max_queue_size": None,
+}
 _HONOURED: Final[_Tree] = {
     "name": None,
     "platform": None,
@@ -45,13 +52,11 @@ _HONOURED: Final[_Tree] = {
     "dynamic_batching": {
         "preferred_batch_size": None,
         "max_queue_delay_microseconds": None,
+        "preserve_ordering": None,
         "priority_levels": None,
         "default_priority_level": None,
-        "default_queue_policy": {
-            "default_timeout_microseconds": None,
-            "allow_timeout_override": None,
-            "max_queue_size": None,
-        },
+        "default_queue_policy": _POLICY,
+        "priority_queue_policy": None,
     },
     "optimization": {"graph": {"level": None}},
     "default_model_filename": None,
@@ -188,22 +193,39 @@ def _instances(groups: Any) -> InstanceConfig:
 
 
 def _queue(batching: Any, *, joins: bool) -> QueueConfig:
-    policy = batching.default_queue_policy
-    timeout_us = policy.default_timeout_microseconds
     levels = batching.priority_levels
-    if batching.default_priority_level and not levels:
-        raise InvalidConfig("dynamic_batching.default_priority_level: means nothing without priority_levels")
+    for field in ("default_priority_level", "priority_queue_policy"):
+        if getattr(batching, field) and not levels:
+            raise InvalidConfig(f"dynamic_batching.{field}: means nothing without priority_levels")
     defaults = QueueConfig()
+    policy = defaults.policy
+    if batching.HasField("default_queue_policy"):
+        policy = _policy(batching.default_queue_policy)
+    max_queue_size = 0
+    if not levels:  # one queue for all
+        max_queue_size, policy = policy.max_queue_size, replace(policy, max_queue_size=0)
     return QueueConfig(
         batching=joins,
         preferred_rows=tuple(batching.preferred_batch_size),
         max_wait_s=batching.max_queue_delay_microseconds / 1e6,
-        max_queue_size=policy.max_queue_size,
-        timeout_s=timeout_us / 1e6 if timeout_us else None,
-        # A policy that is written down means what it means in Triton: false unless it says true.
-        allow_timeout_override=policy.allow_timeout_override or not batching.HasField("default_queue_policy"),
+        max_queue_size=max_queue_size,
+        preserve_ordering=batching.preserve_ordering,
+        policy=policy,
+        level_policies={level: _policy(each) for level, each in sorted(batching.priority_queue_policy.items())},
         priority_levels=levels or defaults.priority_levels,
         default_priority=batching.default_priority_level if levels else defaults.default_priority,
+    )
+
+
+def _policy(policy: Any) -> QueuePolicy:
+    """A policy that is written down means what it means in Triton: no override unless it says true."""
+    timeout_us = policy.default_timeout_microseconds
+    action = model_config_messages().ModelQueuePolicy.TimeoutAction.Name(policy.timeout_action)
+    return QueuePolicy(
+        timeout_s=timeout_us / 1e6 if timeout_us else None,
+        timeout_action=TimeoutAction(action),
+        allow_timeout_override=policy.allow_timeout_override,
+        max_queue_size=policy.max_queue_size,
     )
 
 

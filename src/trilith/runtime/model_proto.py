@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trilith.core.tensor import DataType, TensorSpec
+from trilith.runtime.schedule import QueuePolicy
 from trilith.runtime.spec import DeclaredTensor, InstanceGroup, QueueConfig
 from trilith.wire.oip_messages import model_config_messages
 
@@ -66,10 +67,19 @@ def _fill_batching(batching: Any, queue: QueueConfig, max_batch_size: int) -> No
     batching.max_queue_delay_microseconds = round(queue.max_wait_s * 1e6)
     batching.priority_levels = queue.priority_levels
     batching.default_priority_level = queue.default_priority
-    policy = batching.default_queue_policy
-    policy.max_queue_size = queue.max_queue_size
-    policy.default_timeout_microseconds = round((queue.timeout_s or 0.0) * 1e6)
-    policy.allow_timeout_override = queue.allow_timeout_override
+    batching.preserve_ordering = queue.preserve_ordering
+    _fill_policy(batching.default_queue_policy, queue.policy)
+    batching.default_queue_policy.max_queue_size = queue.max_queue_size or queue.policy.max_queue_size
+    for level, policy in queue.level_policies.items():
+        _fill_policy(batching.priority_queue_policy[level], policy)
+
+
+def _fill_policy(entry: Any, policy: QueuePolicy) -> None:
+    actions = model_config_messages().ModelQueuePolicy.TimeoutAction
+    entry.timeout_action = actions.Value(policy.timeout_action.value)
+    entry.default_timeout_microseconds = round((policy.timeout_s or 0.0) * 1e6)
+    entry.allow_timeout_override = policy.allow_timeout_override
+    entry.max_queue_size = policy.max_queue_size
 
 
 def _filename(handle: ModelHandle) -> str:

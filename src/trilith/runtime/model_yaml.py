@@ -3,7 +3,9 @@
     backend: onnxruntime            # found by the file's name when left out
     max_batch_size: 8               # left out: what the model file allows
     instances: 2                    # or {count: 2, share_session: false}
-    batching: {preferred: [4, 8], max_wait_ms: 2, max_queue_rows: 512}      # or false
+    batching: {preferred: [4, 8], max_wait_ms: 2, preserve_ordering: true}  # or false
+    queue: {max_size: 64, timeout_ms: 100, timeout_action: delay}
+    priority: {levels: 3, default: 2, policies: {1: {timeout_ms: 20}}}
     versions: latest                # or all, {latest: 2}, [1, 3]
     session: {intra_op_threads: 1, spinning: false}
     timeout_ms: 2000
@@ -16,6 +18,7 @@ Rule: this file turns text into a `ModelSpec` and knows nothing of models.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -25,6 +28,7 @@ from trilith.config import load_yaml
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
 from trilith.runtime.reductions import INDEX, VALUE
+from trilith.runtime.schedule import QueuePolicy, TimeoutAction
 from trilith.runtime.spec import (
     DeclaredTensor,
     InstanceConfig,
@@ -67,11 +71,24 @@ class _Batching(_Strict, frozen=True):
     max_wait_ms: Milliseconds = 0.0
     max_queue_rows: Positive | None = None
     max_queue_size: Count = 0
+    preserve_ordering: bool = False
+
+
+class _Policy(_Strict, frozen=True):
+    timeout_ms: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    timeout_action: Literal["reject", "delay"] = "reject"
+    allow_timeout_override: bool = True
+    max_size: Count = 0
+
+
+class _Queue(_Policy, frozen=True):
+    max_rows: Positive | None = None
 
 
 class _Priority(_Strict, frozen=True):
     levels: Positive = 9
     default: Positive = 5
+    policies: dict[int, _Policy] = {}
 
 
 class _Latest(_Strict, frozen=True):
@@ -99,6 +116,7 @@ class _Model(_Strict, frozen=True):
     outputs: list[_Output] = []
     instances: Positive | _Instances = 1
     batching: _Batching | bool = True
+    queue: _Queue = _Queue()
     priority: _Priority = _Priority()
     versions: Literal["latest", "all"] | _Latest | list[Positive] = "latest"
     session: _Session = _Session()
@@ -142,16 +160,7 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
         outputs=tuple(_tensor(tensor) for output in raw.outputs for tensor in _offered(output, source)),
         reductions={output.name: output.reduce for output in raw.outputs if output.reduce is not None},
         instances=InstanceConfig(count=instances.count, share=instances.share_session),
-        queue=QueueConfig(
-            batching=raw.batching is not False,
-            preferred_rows=tuple(batching.preferred),
-            max_wait_s=batching.max_wait_ms / 1e3,
-            max_queue_rows=batching.max_queue_rows,
-            max_queue_size=batching.max_queue_size,
-            timeout_s=None if raw.timeout_ms is None else raw.timeout_ms / 1e3,
-            priority_levels=raw.priority.levels,
-            default_priority=raw.priority.default,
-        ),
+        queue=_queue(raw, batching),
         versions=_versions(raw.versions),
         filename=raw.filename,
         session=SessionConfig(
@@ -165,6 +174,35 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
         if raw.source is None
         else ModelSource(reference=raw.source, sha256=raw.sha256, version=raw.version),
         pure=raw.pure,
+    )
+
+
+def _queue(raw: _Model, batching: _Batching) -> QueueConfig:
+    queue, priority = raw.queue, raw.priority
+    for old, new in (("max_queue_rows", "max_rows"), ("max_queue_size", "max_size")):
+        if getattr(batching, old) and getattr(queue, new):
+            raise InvalidConfig(f"batching.{old}: is said by queue.{new} already; keep one of them")
+    return QueueConfig(
+        batching=raw.batching is not False,
+        preferred_rows=tuple(batching.preferred),
+        max_wait_s=batching.max_wait_ms / 1e3,
+        max_queue_rows=queue.max_rows or batching.max_queue_rows,
+        max_queue_size=queue.max_size or batching.max_queue_size,
+        preserve_ordering=batching.preserve_ordering,
+        timeout_s=None if raw.timeout_ms is None else raw.timeout_ms / 1e3,
+        policy=replace(_policy(queue), max_queue_size=0),  # as a bound of the queue, it is one of all priorities
+        level_policies={level: _policy(policy) for level, policy in sorted(priority.policies.items())},
+        priority_levels=priority.levels,
+        default_priority=priority.default,
+    )
+
+
+def _policy(raw: _Policy) -> QueuePolicy:
+    return QueuePolicy(
+        timeout_s=None if raw.timeout_ms is None else raw.timeout_ms / 1e3,
+        timeout_action=TimeoutAction(raw.timeout_action.upper()),
+        allow_timeout_override=raw.allow_timeout_override,
+        max_queue_size=raw.max_size,
     )
 
 

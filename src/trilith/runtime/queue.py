@@ -87,6 +87,11 @@ class ModelQueue:
         with self._lock:
             return self._batcher.expire(now)
 
+    def next_deadline(self) -> float | None:
+        """The instant at which a ticket that waits will expire, or None."""
+        with self._lock:
+            return self._batcher.next_deadline()
+
     def drain(self) -> None:
         """Refuses what comes from now on, and lets what waits leave without a window."""
         with self._lock:

@@ -16,15 +16,15 @@ from typing import Final
 
 from trilith.core.clock import Clock
 from trilith.core.context import Context
-from trilith.core.request import InferRequest, InferResponse, Parameter
+from trilith.core.request import InferRequest, InferResponse
 from trilith.core.timeline import BATCHED, INFER, INPUT, OUTPUT, QUEUED, STARTED
-from trilith.errors import DeadlineExceeded, Draining, TrilithError
+from trilith.errors import DeadlineExceeded, Draining, QueueTimeout, TrilithError
 from trilith.runtime.backends.port import Backend
 from trilith.runtime.execution import Executed, Execution
 from trilith.runtime.instances import InlineInstance, Instance, InstanceThread
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.queue import ModelQueue
-from trilith.runtime.schedule import BatchingConfig, DeadlineHeap
+from trilith.runtime.schedule import ArrivalOrder, BatchingConfig, DeadlineHeap, TimeoutAction
 from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
 from trilith.runtime.statistics import ModelStatistics, StatisticsCollector
@@ -69,6 +69,8 @@ class ServedModel:
         self._outbox = outbox
         self._validator = Validator(spec.name, offer)
         self._alone = not spec.queue.batching
+        self._policy = spec.queue.policy
+        self._level_policies = spec.queue.level_policies
         self._queue = ModelQueue(
             batching_config(spec, offer),
             name=f"model '{spec.name}'",
@@ -81,6 +83,9 @@ class ServedModel:
         self._outstanding = 0
         self._idle: asyncio.Future[None] | None = None  # resolved when nothing is outstanding any more
         self._deadlines: DeadlineHeap[Ticket] = DeadlineHeap(_is_open)
+        self._order: ArrivalOrder[Ticket, InferResponse | TrilithError] | None = (
+            ArrivalOrder() if spec.queue.preserve_ordering else None
+        )
         self._timed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -114,17 +119,22 @@ class ServedModel:
         """
         admitted = self._validator.admit(request)
         now = self._clock.now()
+        priority = self._priority(request.priority)
+        deadline = self._deadline(context, now)
+        policy = self._level_policies.get(priority, self._policy)
+        waits_s = policy.timeout_s if not request.timeout_us else policy.waits_at_most(request.timeout_us)
         ticket = Ticket(
             self,
             request,
             admitted,
             context,
             on_done,
-            priority=self._priority(request.priority),
-            deadline=self._deadline(request, context, now),
+            priority=priority,
+            deadline=deadline,
+            wait_until=None if waits_s is None else now + waits_s,
+            delays=policy.timeout_action is TimeoutAction.DELAY,
             alone=self._alone,
         )
-        deadline = ticket.deadline
         try:
             if deadline is not None and deadline <= now:
                 self._statistics.expired += 1
@@ -134,11 +144,10 @@ class ServedModel:
             self._statistics.failed(0.0)
             raise
         self._outstanding += 1
-        if deadline is not None:
-            self._timed += 1
-            self._deadlines.push(deadline, self._timed, ticket)
-            if self._timer is None or deadline < self._timer_at:
-                self._arm(deadline, now)
+        if self._order is not None:
+            self._order.enter(ticket, priority)
+        if ticket.deadline is not None:
+            self._watch(ticket, ticket.deadline, now)
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
@@ -147,6 +156,7 @@ class ServedModel:
         self._statistics.cancelled += 1
         if self._queue.cancel(ticket):
             self._leave(1)
+        self._let_go(ticket)
 
     def statistics(self) -> ModelStatistics:
         """What this version has done since it was loaded."""
@@ -194,13 +204,10 @@ class ServedModel:
         config = self._spec.queue
         return asked if 1 <= asked <= config.priority_levels else config.default_priority
 
-    def _deadline(self, request: InferRequest, context: Context | None, now: float) -> float | None:
-        """The earliest of the caller's deadline, the model's time limit and Triton's `timeout` parameter (in µs)."""
+    def _deadline(self, context: Context | None, now: float) -> float | None:
+        """The earlier of the caller's deadline and the model's time limit."""
         deadline = None if context is None else context.deadline
-        queue = self._spec.queue
-        limit_s = queue.timeout_s
-        if request.parameters and queue.allow_timeout_override:
-            limit_s = _shorter(limit_s, request.parameters.get("timeout", 0))
+        limit_s = self._spec.queue.timeout_s
         if limit_s is None:
             return deadline
         return now + limit_s if deadline is None else min(deadline, now + limit_s)
@@ -208,10 +215,32 @@ class ServedModel:
     def _too_late(self) -> DeadlineExceeded:
         return DeadlineExceeded(f"Request timeout expired: model '{self.name}' gave no answer in the time allowed")
 
+    def _waited_too_long(self, ticket: Ticket, now: float) -> TrilithError:
+        if ticket.answer_by is not None and ticket.answer_by <= now:
+            return self._too_late()
+        waited_ms = (now - ticket.enqueued_at) * 1e3
+        return QueueTimeout(
+            f"Request timeout expired: it waited {waited_ms:.0f} ms for model '{self.name}', the longest it may"
+        )
+
     def _close(self, ticket: Ticket) -> None:
         ticket.done = True
-        if ticket.deadline is not None:
+        if ticket.answer_by is not None:
             self._deadlines.forget_one()
+
+    def _let_go(self, ticket: Ticket) -> None:
+        """Lets those go whose answers waited for that of the ticket."""
+        if self._order is not None:
+            self._release(self._order.leave(ticket, ticket.priority))
+
+    def _release(self, outcomes: Sequence[tuple[Ticket, InferResponse | TrilithError]]) -> None:
+        for ticket, outcome in outcomes:
+            if isinstance(outcome, TrilithError):
+                self._fail(ticket, outcome)
+                continue
+            self._close(ticket)
+            self._statistics.succeeded(1, self._clock.now() - ticket.enqueued_at)
+            self._tell(ticket, outcome)
 
     def _leave(self, count: int) -> None:
         self._outstanding -= count
@@ -225,6 +254,7 @@ class ServedModel:
         if ticket.context is not None:
             ticket.context.timeline.child(self._timeline_name, _FLOOR).mark(QUEUED, ticket.enqueued_at)
         self._tell(ticket, error)
+        self._let_go(ticket)
 
     def _tell(self, ticket: Ticket, outcome: InferResponse | TrilithError) -> None:
         try:
@@ -253,7 +283,11 @@ class ServedModel:
     def _finish_failed(self, part: Executed) -> None:
         error = part.error or TrilithError("the execution gave neither outputs nor an error")
         for ticket in part.tickets:
-            if not ticket.done:
+            if ticket.done:
+                continue
+            if self._order is not None:
+                self._release(self._order.finish(ticket, ticket.priority, error))
+            else:
                 self._fail(ticket, error)
 
     def _finish_succeeded(self, part: Executed) -> None:
@@ -277,17 +311,28 @@ class ServedModel:
         for ticket, outputs in zip(tickets, part.outputs or (), strict=True):
             if ticket.done:
                 continue
-            self._close(ticket)
-            answered += 1
-            seconds += end - ticket.enqueued_at
             if ticket.context is not None:
                 timeline = ticket.context.timeline.child(self._timeline_name, _FLOOR)
                 timeline.stamps = [(QUEUED, ticket.enqueued_at), *stamps]
-            request = ticket.request
-            self._tell(ticket, InferResponse(model=self.name, version=version, outputs=outputs, id=request.id))
+            response = InferResponse(model=self.name, version=version, outputs=outputs, id=ticket.request.id)
+            if self._order is not None:
+                self._release(self._order.finish(ticket, ticket.priority, response))
+                continue
+            self._close(ticket)
+            answered += 1
+            seconds += end - ticket.enqueued_at
+            self._tell(ticket, response)
         self._statistics.succeeded(answered, seconds)
 
     # -- time --------------------------------------------------------------------------------------------------------
+
+    def _watch(self, ticket: Ticket, ends_at: float, now: float) -> None:
+        """Sees to it that the ticket ends at that instant, if it still waits or must be answered by then."""
+        if ticket.answer_by is not None:
+            self._timed += 1
+            self._deadlines.push(ticket.answer_by, self._timed, ticket)
+        if self._timer is None or ends_at < self._timer_at:
+            self._arm(ends_at, now)
 
     def _arm(self, deadline: float, now: float) -> None:
         if self._timer is not None:
@@ -298,9 +343,9 @@ class ServedModel:
     def _on_timer(self) -> None:
         self._timer = None
         self._expire()
-        deadline = self._deadlines.next_deadline()
-        if deadline is not None:
-            self._arm(deadline, self._clock.now())
+        coming = [at for at in (self._deadlines.next_deadline(), self._queue.next_deadline()) if at is not None]
+        if coming:
+            self._arm(min(coming), self._clock.now())
 
     def _expire(self) -> None:
         """Ends the tickets whose deadline passed: those that wait leave the queue, those that run are let go."""
@@ -309,7 +354,7 @@ class ServedModel:
         for ticket in left:
             if not ticket.done:
                 self._statistics.expired += 1
-                self._fail(ticket, self._too_late())
+                self._fail(ticket, self._waited_too_long(ticket, now))
         while (running := self._deadlines.pop_due(now)) is not None:
             self._statistics.expired += 1
             self._fail(running, self._too_late())
@@ -347,15 +392,10 @@ def batching_config(spec: ModelSpec, offer: Offer) -> BatchingConfig:
         max_wait_s=queue.max_wait_s,
         max_queue_rows=default_rows if queue.max_queue_rows is None else queue.max_queue_rows,
         max_queue_size=queue.max_queue_size,
+        level_queue_size=queue.policy.max_queue_size,
+        level_queue_sizes={level: policy.max_queue_size for level, policy in queue.level_policies.items()},
     )
 
 
 def _is_open(ticket: Ticket, _: int) -> bool:
     return not ticket.done
-
-
-def _shorter(limit_s: float | None, timeout_us: Parameter) -> float | None:
-    """A caller may shorten the model's time limit, never lengthen it."""
-    if isinstance(timeout_us, bool) or not isinstance(timeout_us, int) or timeout_us <= 0:
-        return limit_s
-    return timeout_us / 1e6 if limit_s is None else min(limit_s, timeout_us / 1e6)

@@ -12,6 +12,7 @@ from typing import Final
 
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
+from trilith.runtime.schedule import QueuePolicy
 
 DEFAULT_MAX_BATCH_SIZE: Final = 4
 """For a model that batches and does not say how much; Triton's number."""
@@ -78,9 +79,11 @@ class QueueConfig:
         max_wait_s: the window; see `BatchingConfig`.
         max_queue_rows: bound on waiting rows, or None for the default.
         max_queue_size: bound on waiting requests; 0 for none beside `max_queue_rows`.
-        timeout_s: time limit of a request that brings none, in seconds; None for none.
-        allow_timeout_override: whether a request may bring a time limit of its own; False ignores it. The deadline of
-            the call that brought the request holds in any case.
+        preserve_ordering: whether answers leave in the order in which requests came, within a priority.
+        timeout_s: time limit from the request's coming to its answer, in seconds; None for none. A caller's earlier
+            deadline holds before it.
+        policy: how long requests may wait in the queue, and how many of one priority.
+        level_policies: the same for single priorities, instead of `policy`.
         priority_levels: priorities 1 to this are told apart.
         default_priority: that of a request that names none.
     """
@@ -90,8 +93,10 @@ class QueueConfig:
     max_wait_s: float = 0.0
     max_queue_rows: int | None = None
     max_queue_size: int = 0
+    preserve_ordering: bool = False
     timeout_s: float | None = None
-    allow_timeout_override: bool = True
+    policy: QueuePolicy = field(default_factory=QueuePolicy)
+    level_policies: Mapping[int, QueuePolicy] = field(default_factory=dict)
     priority_levels: int = 9
     default_priority: int = 5
 
@@ -103,6 +108,19 @@ class QueueConfig:
             )
         if self.timeout_s is not None and self.timeout_s <= 0:
             raise InvalidConfig(f"timeout: must be > 0, got {self.timeout_s} s")
+        wrong = [level for level in self.level_policies if not 1 <= level <= self.priority_levels]
+        if wrong:
+            raise InvalidConfig(
+                f"priority: a policy is for a level from 1 to the number of levels ({self.priority_levels}), "
+                f"got {wrong[0]}"
+            )
+
+    @property
+    def allow_timeout_override(self) -> bool:
+        """Whether a request may bring a time limit of its own, at any priority."""
+        return self.policy.allow_timeout_override or any(
+            policy.allow_timeout_override for policy in self.level_policies.values()
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,10 +31,12 @@ class Ticket(Waiting):
         admitted: its checked inputs.
         context: the circumstances of the call, or None.
         on_done: whom to tell.
+        answer_by: absolute instant in seconds after which its answer is of no use, or None. `deadline` may be earlier:
+            that is when it stops waiting.
         done: whether it was answered or taken back.
     """
 
-    __slots__ = ("_owner", "admitted", "context", "done", "on_done", "request")
+    __slots__ = ("_owner", "admitted", "answer_by", "context", "done", "on_done", "request")
 
     def __init__(
         self,
@@ -46,12 +48,22 @@ class Ticket(Waiting):
         *,
         priority: int,
         deadline: float | None,
+        wait_until: float | None = None,
+        delays: bool = False,
         alone: bool,
     ) -> None:
+        leave_by = deadline
+        if wait_until is not None and not delays and (deadline is None or wait_until < deadline):
+            leave_by = wait_until
         super().__init__(
-            rows=admitted.rows, shape=self if alone else admitted.shape, priority=priority, deadline=deadline
+            rows=admitted.rows,
+            shape=self if alone else admitted.shape,
+            priority=priority,
+            deadline=leave_by,
+            delay_at=wait_until if delays else None,
         )
         self._owner = owner
+        self.answer_by = deadline
         self.request = request
         self.admitted = admitted
         self.context = context

@@ -61,6 +61,7 @@ def apply_parameters(call: InferCall, parameters: Mapping[str, Parameter]) -> No
         if name == "timeout":
             timeout_us = _unsigned(name, value)
             call.timeout_s = timeout_us / 1e6 if timeout_us else None
+            call.request.timeout_us = timeout_us
         elif name == "priority":
             call.request.priority = _unsigned(name, value)
         elif name == "binary_data_output":

@@ -33,6 +33,7 @@ class _RequestHead(msgspec.Struct, array_like=True, frozen=True):
     id: str = ""
     parameters: dict[str, Parameter] = {}
     priority: int = 0
+    timeout_us: int = 0
 
 
 class _ResponseHead(msgspec.Struct, array_like=True, frozen=True):
@@ -61,7 +62,14 @@ def pack_request(request: InferRequest, *, datatypes: Mapping[str, DataType] | N
     """
     heads, buffers = _pack_tensors(request.model, request.inputs, datatypes or {})
     head = _RequestHead(
-        request.model, request.version, heads, request.outputs, request.id, request.parameters, request.priority
+        request.model,
+        request.version,
+        heads,
+        request.outputs,
+        request.id,
+        request.parameters,
+        request.priority,
+        request.timeout_us,
     )
     return [_encoder.encode(head), *buffers]
 
@@ -81,6 +89,7 @@ def unpack_request(buffers: Sequence[Buffer]) -> InferRequest:
         id=head.id,
         parameters=head.parameters,
         priority=head.priority,
+        timeout_us=head.timeout_us,
     )
 
 

@@ -97,6 +97,7 @@ def test_every_key_of_model_yaml_is_listed():
     for name, kind in (
         ("instances", model_yaml._Instances),
         ("batching", model_yaml._Batching),
+        ("queue", model_yaml._Queue),
         ("priority", model_yaml._Priority),
         ("session", model_yaml._Session),
     ):
@@ -208,7 +209,12 @@ def test_limits_are_those_of_the_servers():
 def test_defaults_of_model_yaml_are_those_of_the_code():
     table = rows(section("reference/configuration.md", "## model.yaml"))
     listed = {CODE.findall(row[0])[0]: row[1] for row in table}
-    kinds = {"instances": model_yaml._Instances, "batching": model_yaml._Batching, "session": model_yaml._Session}
+    kinds = {
+        "instances": model_yaml._Instances,
+        "batching": model_yaml._Batching,
+        "queue": model_yaml._Queue,
+        "session": model_yaml._Session,
+    }
     for name, kind in kinds.items():
         for field in msgspec.structs.fields(kind):
             if field.default is not msgspec.NODEFAULT and isinstance(field.default, bool | int | float | str):

@@ -23,6 +23,7 @@ from trilith.errors import (
     ModelError,
     NoReadyReplica,
     QueueFull,
+    QueueTimeout,
     UnknownReference,
 )
 from trilith.runtime import ModelFile, ModelSpec, ModelState, Runtime, RuntimeConfig
@@ -68,12 +69,15 @@ def test_a_queue_policy_may_ignore_the_timeouts_of_requests(repository, run, pol
             model = runtime.model("m")
             reported = model.config_proto().dynamic_batching.default_queue_policy.allow_timeout_override
             assert model.allows_timeouts is reported is not bool(policy)
-            hasty = request(parameters={"timeout": 1000})
+            first = asyncio.ensure_future(runtime.infer(request(width=3)))
+            await until(lambda: runtime.statistics()[0].waiting.dispatched == 1)
+            hasty = request(timeout_us=1000)
             if policy:
                 assert (await runtime.infer(hasty)).outputs["y"].tolist() == [[1.0, 1.0]]
             else:
-                with pytest.raises(DeadlineExceeded):
+                with pytest.raises(QueueTimeout, match="Request timeout expired: it waited"):
                     await runtime.infer(hasty)
+            await first
 
     run(main())
 
@@ -166,8 +170,8 @@ def test_a_deadline_ends_the_waiting_and_the_running(serve, run):
                     await runtime.infer(request(), within(0.02, now))
                 with pytest.raises(DeadlineExceeded):
                     await running
-                with pytest.raises(DeadlineExceeded):
-                    await runtime.infer(request(parameters={"timeout": 1000}))
+                with pytest.raises(QueueTimeout):
+                    await runtime.infer(request(timeout_us=1000))
             with pytest.raises(DeadlineExceeded):
                 await runtime.infer(request(), within(-1.0, now))
             await runtime.infer(request())

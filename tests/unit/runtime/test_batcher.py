@@ -117,6 +117,43 @@ def test_deadlines_end_the_waiting_at_once():
     assert len(batcher) == batcher.waiting_rows == 0
 
 
+def test_the_late_go_behind_the_others_of_their_priority():
+    batcher = batcher_of(max_batch_size=1)
+    late, low, high, other = fill(
+        batcher, Waiting(priority=2, delay_at=1.0), Waiting(priority=3), Waiting(priority=1), Waiting(priority=2)
+    )
+    assert batcher.is_ready(1.0)
+    assert [batcher.next_batch(1.0) for _ in range(4)] == [[high], [other], [late], [low]]
+    assert batcher.statistics().delayed == 1
+    batcher.check_integrity()
+
+
+def test_a_late_one_of_another_shape_does_not_hold_up_a_timely_one():
+    batcher = batcher_of()
+    late, timely = fill(batcher, Waiting(shape=1, delay_at=1.0), Waiting(shape=2))
+    assert [batcher.next_batch(2.0), batcher.next_batch(2.0)] == [[timely], [late]]
+
+
+def test_priorities_may_be_bounded_one_by_one():
+    batcher = batcher_of(level_queue_size=2, level_queue_sizes={1: 1, 3: 0})
+    fill(batcher, Waiting(priority=1), Waiting(priority=2), Waiting(priority=2), *(Waiting(priority=3),) * 1)
+    for full in (1, 2):
+        with pytest.raises(QueueFull, match=f"requests of priority {full} waiting"):
+            batcher.add(Waiting(priority=full), 0.0)
+    fill(batcher, Waiting(priority=3), Waiting(priority=3))
+    batcher.next_batch(0.0)
+    fill(batcher, Waiting(priority=1))
+
+
+def test_the_next_deadline_is_that_of_what_waits():
+    batcher = batcher_of()
+    assert batcher.next_deadline() is None
+    soon, _ = fill(batcher, Waiting(deadline=1.0), Waiting(deadline=2.0))
+    assert batcher.next_deadline() == 1.0
+    batcher.cancel(soon)
+    assert batcher.next_deadline() == 2.0
+
+
 def test_the_expired_make_room():
     batcher = batcher_of(max_batch_size=1, max_queue_rows=1)
     (dead,) = fill(batcher, Waiting(deadline=1.0))
@@ -211,6 +248,7 @@ def test_stale_heap_entries_are_swept():
         ({"max_wait_s": math.inf}, "max_wait_s"),
         ({"max_queue_rows": 3}, "max_queue_rows"),
         ({"max_queue_size": -1}, "max_queue_size"),
+        ({"level_queue_sizes": {1: -1}}, "max_queue_size"),
         ({"preferred_rows": (5,)}, "preferred_rows"),
     ],
 )
@@ -227,8 +265,10 @@ class History(RuleBasedStateMachine):
         window=st.sampled_from([0.0, 0.0, 2.0]),
         preferred=st.lists(st.integers(1, 6), max_size=2),
         items=st.sampled_from([0, 7]),
+        level=st.sampled_from([0, 3]),
+        levels=st.dictionaries(st.integers(1, 3), st.integers(0, 4), max_size=2),
     )
-    def begin(self, max_batch_size, window, preferred, items):
+    def begin(self, max_batch_size, window, preferred, items, level, levels):
         self.now = 0.0
         self.waiting = []
         self.gone = set()
@@ -238,6 +278,8 @@ class History(RuleBasedStateMachine):
             preferred_rows=tuple(size for size in preferred if size <= max_batch_size),
             max_queue_rows=12,
             max_queue_size=items,
+            level_queue_size=level,
+            level_queue_sizes=levels,
         )
         self.batcher = DynamicBatcher(self.config)
 
@@ -252,10 +294,12 @@ class History(RuleBasedStateMachine):
         shape=st.integers(0, 2),
         priority=st.integers(1, 3),
         wait=st.none() | st.floats(0.1, 5.0),
+        patience=st.none() | st.floats(0.1, 3.0),
     )
-    def add(self, rows, shape, priority, wait):
+    def add(self, rows, shape, priority, wait, patience):
         deadline = None if wait is None else self.now + wait
-        item = Waiting(rows=rows, shape=shape, priority=priority, deadline=deadline)
+        delay_at = None if patience is None else self.now + patience
+        item = Waiting(rows=rows, shape=shape, priority=priority, deadline=deadline, delay_at=delay_at)
         try:
             self.batcher.add(item, self.now)
         except InvalidInput:
@@ -265,7 +309,9 @@ class History(RuleBasedStateMachine):
         except QueueFull:
             alive = [other for other in self.waiting if other.deadline is None or other.deadline > self.now]
             full = sum(other.rows for other in alive) + rows > self.config.max_queue_rows
-            assert full or len(alive) >= self.config.max_queue_size > 0
+            level_size = self.config.level_queue_sizes.get(priority, self.config.level_queue_size)
+            of_level = sum(other.priority == priority for other in alive)
+            assert full or len(alive) >= self.config.max_queue_size > 0 or of_level >= level_size > 0
         else:
             assert item.enqueued_at == self.now
             self.waiting.append(item)
@@ -305,9 +351,13 @@ class History(RuleBasedStateMachine):
             return
         assert len({item.shape for item in batch}) == 1
         assert sum(item.rows for item in batch) <= self.config.max_batch_size
-        best = min((item for item in before if item.shape in may_leave), key=self.order(before))
+        lanes = {
+            shape: sorted((item for item in before if item.shape == shape), key=self.order(before))
+            for shape in may_leave
+        }
+        best = min((lane[0] for lane in lanes.values()), key=lambda head: (self.rank(head), before.index(head)))
         assert batch[0] is best
-        same = sorted((item for item in before if item.shape == best.shape), key=self.order(before))
+        same = lanes[best.shape]
         assert batch == same[: len(batch)], "not first in, first out"
         if not self.config.preferred_rows and len(same) > len(batch):
             following = same[len(batch)]
@@ -316,7 +366,14 @@ class History(RuleBasedStateMachine):
             self.leave(item)
 
     def order(self, before):
-        return lambda item: (item.priority, before.index(item))
+        """Within a lane: by priority; then those that are not late, as they came; then the late, as they became so."""
+        return lambda item: (*self.rank(item), item.delay_at if self.is_late(item) else 0.0, before.index(item))
+
+    def rank(self, item):
+        return item.priority, self.is_late(item)
+
+    def is_late(self, item):
+        return item.delay_at is not None and item.delay_at <= self.now
 
     def may_leave(self, item, before):
         same = [other for other in before if other.shape == item.shape]

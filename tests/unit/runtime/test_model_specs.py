@@ -10,6 +10,7 @@ from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
 from trilith.runtime.model_pbtxt import parse_model_pbtxt
 from trilith.runtime.model_yaml import load_model_yaml
+from trilith.runtime.schedule import QueuePolicy, TimeoutAction
 from trilith.runtime.spec import (
     DeclaredTensor,
     InstanceConfig,
@@ -40,7 +41,11 @@ instance_group [ { count: 2 kind: KIND_CPU }, { } ]
 version_policy: { specific: { versions: [ 1, 3 ] } }
 dynamic_batching {
   preferred_batch_size: [ 2, 4 ]  max_queue_delay_microseconds: 2000  priority_levels: 3  default_priority_level: 2
-  default_queue_policy { max_queue_size: 64  default_timeout_microseconds: 500000  allow_timeout_override: true }
+  preserve_ordering: true
+  default_queue_policy {
+    timeout_action: DELAY max_queue_size: 64 default_timeout_microseconds: 500000 allow_timeout_override: true
+  }
+  priority_queue_policy { key: 1 value { default_timeout_microseconds: 20000 max_queue_size: 8 } }
 }
 default_model_filename: "net.onnx"
 parameters { key: "intra_op_thread_count" value { string_value: "2" } }
@@ -55,9 +60,9 @@ inputs: [{name: x, datatype: FP32, dims: [3, -1]}]
 outputs: [{name: y, datatype: BYTES, dims: [1], labels: labels.txt}]
 instances: 3
 versions: [1, 3]
-batching: {preferred: [2, 4], max_wait_ms: 2, max_queue_size: 64}
-priority: {levels: 3, default: 2}
-timeout_ms: 500
+batching: {preferred: [2, 4], max_wait_ms: 2, preserve_ordering: true}
+queue: {timeout_ms: 500, timeout_action: delay, max_size: 64}
+priority: {levels: 3, default: 2, policies: {1: {timeout_ms: 20, allow_timeout_override: false, max_size: 8}}}
 filename: net.onnx
 session: {intra_op_threads: 2, optimization: basic, entries: {session.disable_prepacking: "1"}}
 parameters: {intra_op_thread_count: 2, session.disable_prepacking: 1}
@@ -73,7 +78,9 @@ SPEC = ModelSpec(
         preferred_rows=(2, 4),
         max_wait_s=0.002,
         max_queue_size=64,
-        timeout_s=0.5,
+        preserve_ordering=True,
+        policy=QueuePolicy(timeout_s=0.5, timeout_action=TimeoutAction.DELAY),
+        level_policies={1: QueuePolicy(timeout_s=0.02, allow_timeout_override=False, max_queue_size=8)},
         priority_levels=3,
         default_priority=2,
     ),
@@ -87,7 +94,11 @@ SPEC = ModelSpec(
 def test_both_forms_say_the_same(tmp_path):
     assert from_yaml(tmp_path, YAML) == SPEC
     groups = (InstanceGroup(count=2), InstanceGroup(count=1))
-    assert from_pbtxt(PBTXT) == replace(SPEC, instances=InstanceConfig(count=3, groups=groups), graph_level=-1)
+    # With priorities, a size that Triton's default policy says is that of each of them.
+    queue = replace(SPEC.queue, max_queue_size=0, policy=replace(SPEC.queue.policy, max_queue_size=64))
+    assert from_pbtxt(PBTXT) == replace(
+        SPEC, queue=queue, instances=InstanceConfig(count=3, groups=groups), graph_level=-1
+    )
 
 
 def test_the_short_yaml_forms(tmp_path):
@@ -117,6 +128,9 @@ def test_the_short_yaml_forms(tmp_path):
         ("timeout_ms: 0", r"timeout_ms: Expected `float` > 0"),
         ("batching: {max_size: 3}", r"batching\.max_size: unknown key"),
         ("priority: {levels: 2, default: 3}", r"model.yaml: priority: the default must be between 1"),
+        ("priority: {policies: {10: {}}}", r"priority: a policy is for a level from 1 .*\(9\), got 10"),
+        ("queue: {timeout_action: drop}", r"queue\.timeout_action: Invalid enum value"),
+        ("queue: {max_size: 3}\nbatching: {max_queue_size: 3}", r"batching\.max_queue_size: is said by queue.max_size"),
         ("instances: 257", r"model.yaml: instances.count: must be between 1 and 256"),
     ],
 )
@@ -144,10 +158,14 @@ def test_a_wrong_yaml_key_is_named(tmp_path, text, says):
         ('model_warmup { name: "w" }', r"model_warmup: this field"),
         ("response_cache { enable: true }", r"response_cache\.enable: this field"),
         ("model_transaction_policy { decoupled: true }", r"model_transaction_policy\.decoupled: this field"),
-        ("dynamic_batching { preserve_ordering: true }", r"dynamic_batching\.preserve_ordering: this field"),
         (
-            "dynamic_batching { default_queue_policy { timeout_action: DELAY } }",
-            r"dynamic_batching\.default_queue_policy\.timeout_action: this field",
+            "dynamic_batching { priority_queue_policy { key: 1 value { } } }",
+            r"priority_queue_policy: means nothing without priority_levels",
+        ),
+        (
+            """dynamic_batching { priority_levels: 2 default_priority_level: 1
+            priority_queue_policy { key: 3 value { } } }""",
+            r"priority: a policy is for a level from 1 to the number of levels \(2\), got 3",
         ),
         ("optimization { cuda { graphs: true } }", r"optimization\.cuda: this field"),
         (
@@ -182,6 +200,8 @@ def test_pbtxt_means_what_it_means_in_triton():
     assert from_pbtxt('# max_batch_size: 0\ninput { name: "max_batch_size: 0" }').max_batch_size is None
     assert from_pbtxt("max_batch_size: 4").queue.batching is False
     assert from_pbtxt("max_batch_size: 4 dynamic_batching { }").queue.batching is True
+    bounded = from_pbtxt("dynamic_batching { default_queue_policy { max_queue_size: 4 } }").queue
+    assert (bounded.max_queue_size, bounded.policy.max_queue_size) == (4, 0)
     assert from_pbtxt('platform: "onnxruntime_onnx"').backend == "onnxruntime"
     assert from_pbtxt("version_policy { all { } }").versions == VersionPolicy(latest=0)
     for level, words in ((-1, "basic"), (0, "all"), (1, "extended"), (2, "none")):

@@ -5,7 +5,18 @@ from __future__ import annotations
 from trilith.runtime.schedule.batcher import DynamicBatcher
 from trilith.runtime.schedule.config import BatchingConfig
 from trilith.runtime.schedule.deadlines import DeadlineHeap
+from trilith.runtime.schedule.ordering import ArrivalOrder
+from trilith.runtime.schedule.policy import QueuePolicy, TimeoutAction
 from trilith.runtime.schedule.statistics import QueueStatistics
 from trilith.runtime.schedule.waiting import Waiting
 
-__all__ = ["BatchingConfig", "DeadlineHeap", "DynamicBatcher", "QueueStatistics", "Waiting"]
+__all__ = [
+    "ArrivalOrder",
+    "BatchingConfig",
+    "DeadlineHeap",
+    "DynamicBatcher",
+    "QueuePolicy",
+    "QueueStatistics",
+    "TimeoutAction",
+    "Waiting",
+]

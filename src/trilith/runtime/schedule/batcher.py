@@ -6,7 +6,8 @@ Rule 2: work-conserving. `next_batch` is asked only when an instance is free, so
 Rule 3: a window (`max_wait_s`) holds an under-full batch only. A deadline is something else: it ends the waiting at
     once (`expire`), not when a batch happens to form.
 Rule 4: items whose shapes differ wait in different lanes and never block each other. The lane whose head has the
-    smallest priority, then the earliest arrival, goes first; within a lane and a priority, first in is first out.
+    smallest priority, then the earliest arrival, goes first; within a lane and a priority, first in is first out. An
+    item whose `delay_at` passed goes behind those of its priority whose did not, and still before the next priority.
 Rule 5: each operation is amortised O(log n). The heap of lanes that may leave holds stale entries, recognised when
     they surface and swept when they outnumber the living.
 
@@ -43,6 +44,8 @@ class DynamicBatcher(Generic[ItemT]):
         "_cancelled",
         "_cleared",
         "_deadlines",
+        "_delayed",
+        "_delays",
         "_dispatched",
         "_draining",
         "_enough",
@@ -50,6 +53,7 @@ class DynamicBatcher(Generic[ItemT]):
         "_expired_count",
         "_items",
         "_lanes",
+        "_levels",
         "_ready",
         "_refused",
         "_rows",
@@ -65,13 +69,16 @@ class DynamicBatcher(Generic[ItemT]):
         self._enough = min(config.preferred_rows, default=config.max_batch_size)
         self._lanes: dict[Hashable, Lane[ItemT]] = {}
         self._ready: list[tuple[int, int, Lane[ItemT]]] = []
+        # How many wait of each priority, where that is bounded.
+        self._levels: dict[int, int] | None = {} if config.level_queue_size or config.level_queue_sizes else None
         self._deadlines: DeadlineHeap[ItemT] = DeadlineHeap(_is_waiting)
+        self._delays: DeadlineHeap[ItemT] = DeadlineHeap(_is_undelayed)
         self._young: OrderedDict[ItemT, None] = OrderedDict()  # in order of arrival; their window is still open
         self._expired: list[ItemT] = []
         self._items = self._rows = self._sequence = 0
         self._draining = False
         self._added = self._refused = self._dispatched = self._batches = 0
-        self._cancelled = self._expired_count = self._cleared = 0
+        self._cancelled = self._expired_count = self._cleared = self._delayed = 0
 
     def __repr__(self) -> str:
         return f"<DynamicBatcher {self.name}: {self._items} waiting, {self._rows} rows, {len(self._lanes)} lanes>"
@@ -108,14 +115,15 @@ class DynamicBatcher(Generic[ItemT]):
         if self._draining:
             self._refused += 1
             raise Draining(f"{self.name} is stopping and has stopped accepting new inference requests")
-        if self._is_full(rows):
+        if self._is_full(item):
             self._advance(now)  # the dead make room for the living
-            if self._is_full(rows):
+            if self._is_full(item):
                 self._refused += 1
-                raise QueueFull(self._full_message(rows))
+                raise QueueFull(self._full_message(item))
         self._sequence += 1
         item._sequence = self._sequence
         item._ripe = False
+        item._rank = 2 * item.priority
         item.enqueued_at = now
         lane = self._lanes.get(item.shape)
         if lane is None:
@@ -128,6 +136,10 @@ class DynamicBatcher(Generic[ItemT]):
         self._added += 1
         if item.deadline is not None:
             self._deadlines.push(item.deadline, item._sequence, item)
+        if item.delay_at is not None:
+            self._delays.push(item.delay_at, item._sequence, item)
+        if self._levels is not None:
+            self._levels[item.priority] = self._levels.get(item.priority, 0) + 1
         if config.max_wait_s > 0.0:
             self._young[item] = None
         if self._may_leave(lane) and (not was_ready or lane.head() is item):
@@ -174,6 +186,10 @@ class DynamicBatcher(Generic[ItemT]):
             return None
         return next(iter(self._young)).enqueued_at + self.config.max_wait_s
 
+    def next_deadline(self) -> float | None:
+        """The earliest deadline of what waits, or None. Then `expire` should be called."""
+        return self._deadlines.next_deadline()
+
     def drain(self) -> None:
         """From now on nothing is accepted and no window holds; what waits still leaves in batches."""
         self._draining = True
@@ -205,6 +221,7 @@ class DynamicBatcher(Generic[ItemT]):
             cancelled=self._cancelled,
             expired=self._expired_count,
             cleared=self._cleared,
+            delayed=self._delayed,
         )
 
     def check_integrity(self) -> None:
@@ -213,10 +230,10 @@ class DynamicBatcher(Generic[ItemT]):
         Raises:
             RuntimeError: a count is wrong, or something that may leave is not announced.
         """
-        announced = {(priority, sequence) for priority, sequence, _ in self._ready}
+        announced = {(rank, sequence) for rank, sequence, _ in self._ready}
         items = rows = 0
         for shape, lane in self._lanes.items():
-            members = [item for priority in lane.priorities for item in lane.queues[priority]]
+            members = [item for rank in lane.ranks for item in lane.queues[rank]]
             items += len(members)
             rows += lane.rows
             head = lane.head()
@@ -225,27 +242,43 @@ class DynamicBatcher(Generic[ItemT]):
                 or lane.shape != shape
                 or lane.rows != sum(item.rows for item in members)
                 or lane.ripe != sum(item._ripe for item in members)
-                or sorted(lane.priorities) != lane.priorities
+                or sorted(lane.ranks) != lane.ranks
+                or any(item._rank >> 1 != item.priority for item in members)
             ):
                 raise RuntimeError(f"lane {shape!r} of {self!r} does not add up")
-            if self._may_leave(lane) and (head.priority, head._sequence) not in announced:
+            if self._may_leave(lane) and (head._rank, head._sequence) not in announced:
                 raise RuntimeError(f"lane {shape!r} of {self!r} could leave and is not announced")
         if (items, rows) != (self._items, self._rows):
             raise RuntimeError(f"{self!r} does not add up to its lanes: {items} items, {rows} rows")
+        if self._levels is not None and sum(self._levels.values()) != self._items:
+            raise RuntimeError(f"{self!r} does not add up to its priorities: {self._levels}")
         gone = self._dispatched + self._cancelled + self._expired_count + self._cleared
         if self._added != gone + self._items:
             raise RuntimeError(f"{self!r} lost or doubled an item: {self.statistics()}")
 
     # -- within ------------------------------------------------------------------------------------------------------
 
-    def _is_full(self, rows: int) -> bool:
+    def _is_full(self, item: ItemT) -> bool:
         config = self.config
-        return self._rows + rows > config.max_queue_rows or 0 < config.max_queue_size <= self._items
+        return (
+            self._rows + item.rows > config.max_queue_rows
+            or 0 < config.max_queue_size <= self._items
+            or (self._levels is not None and self._is_level_full(self._levels, item.priority))
+        )
 
-    def _full_message(self, rows: int) -> str:
-        config = self.config
+    def _is_level_full(self, levels: dict[int, int], priority: int) -> bool:
+        size = self.config.level_queue_sizes.get(priority, self.config.level_queue_size)
+        return 0 < size <= levels.get(priority, 0)
+
+    def _full_message(self, item: ItemT) -> str:
+        config, rows = self.config, item.rows
         if 0 < config.max_queue_size <= self._items:
             return f"Exceeds maximum queue size: {self.name} has {self._items} requests waiting, the most it may"
+        if self._levels is not None and self._is_level_full(self._levels, item.priority):
+            return (
+                f"Exceeds maximum queue size: {self.name} has {self._levels[item.priority]} requests of priority "
+                f"{item.priority} waiting, the most it may"
+            )
         return (
             f"Exceeds maximum queue size: {self.name} has {self._rows} rows waiting of at most "
             f"{config.max_queue_rows}; there is no room for {rows} more"
@@ -258,10 +291,10 @@ class DynamicBatcher(Generic[ItemT]):
         head = lane.head()
         if head is None:
             return
-        heapq.heappush(self._ready, (head.priority, head._sequence, lane))
+        heapq.heappush(self._ready, (head._rank, head._sequence, lane))
         if len(self._ready) > 2 * len(self._lanes) + _SWEEP_SLACK:
             self._ready = [
-                (head.priority, head._sequence, lane)
+                (head._rank, head._sequence, lane)
                 for lane in self._lanes.values()
                 if self._may_leave(lane) and (head := lane.head()) is not None
             ]
@@ -270,9 +303,9 @@ class DynamicBatcher(Generic[ItemT]):
     def _best_lane(self) -> Lane[ItemT] | None:
         ready = self._ready
         while ready:
-            priority, sequence, lane = ready[0]
+            rank, sequence, lane = ready[0]
             head = lane.head()
-            if head is not None and head._sequence == sequence and head.priority == priority and self._may_leave(lane):
+            if head is not None and head._sequence == sequence and head._rank == rank and self._may_leave(lane):
                 return lane
             heapq.heappop(ready)
         return None
@@ -312,13 +345,31 @@ class DynamicBatcher(Generic[ItemT]):
             self._announce(lane)
         if item.deadline is not None:
             self._deadlines.forget_one()
+        if item.delay_at is not None and not item._rank & 1:
+            self._delays.forget_one()
+        if self._levels is not None:
+            self._levels[item.priority] -= 1
+
+    def _delay(self, item: ItemT) -> None:
+        """Puts an item behind the others of its priority."""
+        lane = cast("Lane[ItemT]", item._lane)
+        was_head = lane.head() is item
+        lane.remove(item)
+        item._rank |= 1
+        lane.add(item)
+        self._delays.forget_one()
+        self._delayed += 1
+        if was_head and self._may_leave(lane):
+            self._announce(lane)
 
     def _advance(self, now: float) -> None:
-        """Lets time pass: deadlines expire, windows close."""
+        """Lets time pass: deadlines expire, the late are delayed, windows close."""
         while (due := self._deadlines.pop_due(now)) is not None:
             self._remove(due)
             self._expired_count += 1
             self._expired.append(due)
+        while (late := self._delays.pop_due(now)) is not None:
+            self._delay(late)
         while self._young:
             item = next(iter(self._young))
             if item.enqueued_at + self.config.max_wait_s > now:
@@ -333,3 +384,7 @@ class DynamicBatcher(Generic[ItemT]):
 
 def _is_waiting(item: Waiting, sequence: int) -> bool:
     return item._lane is not None and item._sequence == sequence
+
+
+def _is_undelayed(item: Waiting, sequence: int) -> bool:
+    return item._lane is not None and item._sequence == sequence and not item._rank & 1

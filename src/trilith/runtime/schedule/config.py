@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from trilith.errors import InvalidConfig
 
@@ -17,6 +18,8 @@ class BatchingConfig:
         max_wait_s: how long an under-full batch may be held for company; 0 dispatches whatever waits.
         max_queue_rows: most rows that wait.
         max_queue_size: most requests that wait; 0 leaves the bound to `max_queue_rows`.
+        level_queue_size: most requests of one priority that wait; 0 for no such bound.
+        level_queue_sizes: the same for single priorities, instead of `level_queue_size`.
 
     Raises:
         InvalidConfig: a number is out of its range.
@@ -27,6 +30,8 @@ class BatchingConfig:
     max_wait_s: float = 0.0
     max_queue_rows: int = 1024
     max_queue_size: int = 0
+    level_queue_size: int = 0
+    level_queue_sizes: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.max_batch_size < 1:
@@ -38,8 +43,9 @@ class BatchingConfig:
                 f"batching.max_queue_rows: must be at least max_batch_size ({self.max_batch_size}), or a full batch "
                 f"could never wait; got {self.max_queue_rows}"
             )
-        if self.max_queue_size < 0:
-            raise InvalidConfig(f"batching.max_queue_size: must be >= 0, got {self.max_queue_size}")
+        sizes = (self.max_queue_size, self.level_queue_size, *self.level_queue_sizes.values())
+        if min(sizes) < 0:
+            raise InvalidConfig(f"batching.max_queue_size: must be >= 0, got {min(sizes)}")
         wrong = [size for size in self.preferred_rows if not 1 <= size <= self.max_batch_size]
         if wrong:
             raise InvalidConfig(

@@ -20,6 +20,7 @@ class QueueStatistics:
         cancelled: requests taken back while they waited.
         expired: requests whose deadline passed while they waited.
         cleared: requests thrown out by `clear`.
+        delayed: requests that waited too long and went behind the others of their priority.
     """
 
     waiting_items: int
@@ -32,3 +33,4 @@ class QueueStatistics:
     cancelled: int
     expired: int
     cleared: int
+    delayed: int = 0
