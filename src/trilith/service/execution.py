@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from trilith.core.timeline import DECODED, ENCODED, INFER
@@ -49,8 +50,9 @@ class MethodCounts:
 class HostedMethod:
     """A method with everything that is worked out before the first call."""
 
-    def __init__(self, spec: MethodSpec, function: Callable[..., Any]) -> None:
+    def __init__(self, spec: MethodSpec, function: Callable[..., Any], *, uploads: Path | None = None) -> None:
         self.spec = spec
+        self._uploads = uploads
         self.where = spec.where
         self.function = function
         self.asynchronous = spec.asynchronous
@@ -88,7 +90,7 @@ class HostedMethod:
             InvalidInput: the body is not what the signature says.
         """
         if self._decoder.files:
-            call.folder = RequestFolder()
+            call.folder = RequestFolder(self._uploads)
         arguments = self._decoder.decode(
             call.meta.content_type, call.buffers, folder=call.folder, query=call.meta.query
         )

@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from trilith.core.context import Context, current_context
@@ -72,11 +73,15 @@ class HostStatistics:
 class ServiceHost:
     """Hosts one instance of one service. All its methods are called on the loop that started it."""
 
-    def __init__(self, service: object, resolver: Resolver, *, debug: bool = False) -> None:
+    def __init__(
+        self, service: object, resolver: Resolver, *, debug: bool = False, uploads: Path | None = None
+    ) -> None:
+        """Takes the service and what its references mean; `uploads` is where files of callers are kept meanwhile."""
         self.spec = service if isinstance(service, ServiceSpec) else spec_of(service)
         self.instance: Any = None
         self._resolver = resolver
         self._debug = debug
+        self._uploads = uploads
         self._methods: dict[str, HostedMethod] = {}
         self._active: dict[ServiceCall, asyncio.Task[None]] = {}  # holds each task, as asyncio does not
         self._sweep: asyncio.TimerHandle | None = None
@@ -119,7 +124,7 @@ class ServiceHost:
                 f"{self.spec.name} could not be built: its constructor raised {named_error(error)}"
             ) from error
         for name, method in self.spec.methods.items():
-            hosted = HostedMethod(method, bound_method(self.instance, method))
+            hosted = HostedMethod(method, bound_method(self.instance, method), uploads=self._uploads)
             hosted.prepare()
             self._methods[name] = hosted
         for name in self.spec.dependencies:

@@ -181,6 +181,7 @@ class Agent:
             self._changed.set()
         code = await replica.process.wait()
         replica.process.channel.close()
+        self._launcher.worker_ended(replica.replica_id)
         if self._gateway is not None:
             self._gateway.channel.send(control.ReplicaGone(replica_id=replica.replica_id))
         now = time.monotonic()

@@ -45,6 +45,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
         revision: of the code.
         peers_path: UNIX socket of the gateway.
         model_roots: folders in which model names are looked up first.
+        uploads: where files of callers are kept meanwhile; the agent removes it after the process.
         debug: send the text of user exceptions to clients.
         snapshot: file with the source of the revision; "" for what lies on disk.
     """
@@ -55,5 +56,6 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     peers_path: str
     model_roots: list[str]
+    uploads: str
     debug: bool
     snapshot: str = ""

@@ -21,7 +21,13 @@ import msgspec
 
 from trilith.net.listen import listen_tcp, listen_unix, shown
 from trilith.orchestration.engine.launch import GatewayArguments, WorkerArguments
-from trilith.orchestration.engine.places import SOCKET_NAME, ServerRecord, make_peers_folder, write_record
+from trilith.orchestration.engine.places import (
+    SOCKET_NAME,
+    ServerRecord,
+    make_peers_folder,
+    make_uploads_folder,
+    write_record,
+)
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.reload import source_folder
 from trilith.orchestration.engine.snapshot import take_snapshot
@@ -54,6 +60,8 @@ class Launcher:
             self._metrics = self._listen(undo, options.metrics_port, "--metrics-port")
             folder = make_peers_folder()
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            self._uploads = make_uploads_folder()
+            undo.callback(shutil.rmtree, self._uploads, ignore_errors=True)
             self._peers_path = folder / SOCKET_NAME
             self._peers = undo.enter_context(listen_unix(self._peers_path))
             record = ServerRecord(
@@ -158,12 +166,20 @@ class Launcher:
             revision=revision,
             peers_path=str(self._peers_path),
             model_roots=list(options.model_roots),
+            uploads=str(self._uploads_of(replica_id)),
             debug=options.debug,
             snapshot=str(self._snapshot(revision)) if options.reload else "",
         )
         return await ChildProcess.start(
             _WORKER_MODULE, [msgspec.json.encode(arguments).decode()], environment=_thread_bounds(cpu) | os.environ
         )
+
+    def worker_ended(self, replica_id: int) -> None:
+        """Removes what a replica that has exited left behind."""
+        shutil.rmtree(self._uploads_of(replica_id), ignore_errors=True)
+
+    def _uploads_of(self, replica_id: int) -> Path:
+        return self._uploads / str(replica_id)
 
 
 def _thread_bounds(cpu: float | None) -> dict[str, str]:

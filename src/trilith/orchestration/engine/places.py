@@ -70,6 +70,25 @@ def make_peers_folder() -> Path:
     return folder
 
 
+def make_uploads_folder() -> Path:
+    """A new folder for what callers of this server upload. Those of servers that are gone are removed.
+
+    It lies with the temporary files: the folder of sockets may be memory.
+
+    Raises:
+        SetupError: it cannot be made.
+    """
+    base = Path(tempfile.gettempdir())
+    for old in base.glob("trilith-uploads-*"):
+        owner = old.name.split("-")[2]
+        if not (owner.isdigit() and Path(f"/proc/{owner}").exists()):
+            shutil.rmtree(old, ignore_errors=True)  # another user's stays
+    try:
+        return Path(tempfile.mkdtemp(prefix=f"trilith-uploads-{os.getpid()}-", dir=base))
+    except OSError as error:
+        raise SetupError(f"cannot make a folder in {base}: {error.strerror}; set TMPDIR to another folder") from error
+
+
 def write_record(record: ServerRecord) -> Path:
     """Leaves word of a server; the caller removes the file at the end."""
     path = private_folder() / f"server-{record.pid}.json"

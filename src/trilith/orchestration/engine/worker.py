@@ -77,7 +77,12 @@ class Worker:
                 await self._channel.flush()
                 return
         self._name = spec.name
-        self._host = ServiceHost(spec.target, RemoteResolver(self._link, roots), debug=self._arguments.debug)
+        self._host = ServiceHost(
+            spec.target,
+            RemoteResolver(self._link, roots),
+            debug=self._arguments.debug,
+            uploads=Path(self._arguments.uploads),
+        )
         self._served = ServedCalls(self._host)
         peer = await self._connect()
         await self._host.start()

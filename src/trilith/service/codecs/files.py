@@ -1,6 +1,8 @@
 """Uploads as files: one folder a request, removed when the request is answered.
 
-Rule: the client's file name is a hint. Only its last component is used, without what a file system could misread.
+Rule 1: the client's file name is a hint. Only its last component is used, without what a file system could misread.
+Rule 2: a process that is killed removes nothing. A replica is given a folder for those of its requests, which is
+        removed after it; in a program of one's own they lie in the folder for temporary files.
 """
 
 from __future__ import annotations
@@ -34,11 +36,15 @@ class RequestFolder:
     """A folder for the uploads of one request; it is made when the first one is saved.
 
     It may be removed while a thread saves to it, when the request is given up: what is saved then is removed too.
+
+    Args:
+        parent: where it is made; None for the folder for temporary files.
     """
 
-    __slots__ = ("_count", "_path", "_removed")
+    __slots__ = ("_count", "_parent", "_path", "_removed")
 
-    def __init__(self) -> None:
+    def __init__(self, parent: pathlib.Path | None = None) -> None:
+        self._parent = parent
         self._path: pathlib.Path | None = None
         self._count = 0
         self._removed = False
@@ -51,7 +57,7 @@ class RequestFolder:
         """
         try:
             if self._path is None:
-                self._path = pathlib.Path(tempfile.mkdtemp(prefix="trilith-"))
+                self._path = self._made()
             self._count += 1
             folder = self._path / str(self._count)
             folder.mkdir()
@@ -64,6 +70,13 @@ class RequestFolder:
             self.remove()
             raise Cancelled("the request was given up while its uploads were saved")
         return saved
+
+    def _made(self) -> pathlib.Path:
+        parent = self._parent
+        if parent is not None:
+            for folder in (parent.parent, parent):  # who tidies up temporary files may have removed them
+                folder.mkdir(mode=0o700, exist_ok=True)
+        return pathlib.Path(tempfile.mkdtemp(prefix="trilith-", dir=parent))
 
     def remove(self) -> None:
         """Removes the folder and all in it."""
