@@ -1,7 +1,7 @@
 """OCR as three services: one finds text, one reads it, one puts the page together.
 
     trilith serve app:Ocr
-    curl --data-binary @page.png -H 'content-type: image/png' http://127.0.0.1:8000/read
+    curl --data-binary @out/ocr-page.png -H 'content-type: image/png' http://127.0.0.1:8000/read
 
 Each service can be scaled, placed and replaced alone. The two models are hosted by the runtime, once a machine.
 """

@@ -30,6 +30,7 @@ from trilith.runtime.sources.console import ConsoleProgress
 
 STYLE: Final = replace(STYLES["noisy"], angle=2.0)
 PICTURE: Final = Path("out") / "ocr-demo.png"
+PAGE: Final = Path("out") / "ocr-page.png"
 
 
 def main() -> int:
@@ -48,7 +49,8 @@ def main() -> int:
             answer = read_page(server.port, page.png())
         show(console, page, lines_of(answer), answer.elapsed_s)
         show_time(console, answer)
-        console.print(f"The page and what was read: [bold]{PICTURE}[/]")
+        PAGE.write_bytes(page.png())
+        console.print(f"The page: [bold]{PAGE}[/]; with what was read: [bold]{PICTURE}[/]")
     except (TrilithError, ServerFailed, OSError) as error:
         sys.stderr.write(f"The demonstration failed: {error}\n")
         return 1

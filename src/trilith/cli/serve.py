@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,7 +12,7 @@ from trilith.errors import InvalidConfig
 
 
 def serve(
-    target: str,
+    target: Annotated[str, Parameter(show_default=False)] = "",
     /,
     *,
     host: str = "127.0.0.1",
@@ -79,6 +80,16 @@ def serve(
     from trilith.orchestration import ServeOptions, serve_forever
     from trilith.wire.oip_options import ProtocolOptions, checked_pattern, checked_restrictions
 
+    if not target:
+        raise InvalidConfig(
+            "say what to serve: a folder of models (`trilith serve models/`), or a service "
+            "(`trilith serve app.py:Name`); `trilith serve --help` has the options"
+        )
+    if (folder := Path(target)).is_dir() and _is_one_model(folder):
+        raise InvalidConfig(
+            f"{target} is the folder of one model; serve the folder that it lies in: "
+            f"`trilith serve {os.path.relpath(folder.resolve().parent)}`"
+        )
     if replicas is not None and replicas < 1:
         raise InvalidConfig(f"--replicas must be at least 1, got {replicas}")
     if max_body_mb < 1:
@@ -119,3 +130,11 @@ def serve(
         ),
     )
     return serve_forever(options)
+
+
+def _is_one_model(folder: Path) -> bool:
+    """Whether a folder is that of a model (with versions, or how it is served) and not of several."""
+    if any(folder.glob("*/*/model.*")):
+        return False
+    versions = any(found.parent.name.isdecimal() for found in folder.glob("*/model.*"))
+    return versions or any((folder / name).is_file() for name in ("config.pbtxt", "model.yaml"))

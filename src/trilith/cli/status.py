@@ -18,6 +18,11 @@ def status(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
     ----------
     json
         Print JSON instead of tables.
+
+    Returns
+    -------
+    int
+        The exit status: 0 when servers run and all of them are ready, else 1.
     """
     from trilith.orchestration import server_reports
 
@@ -30,7 +35,7 @@ def status(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
         sys.stdout.write("no server is running; start one with `trilith serve TARGET`\n")
     else:
         _show(reports)
-    return 0 if all(report.status is not None and report.status.ready for report in reports) else 1
+    return 0 if reports and all(report.status is not None and report.status.ready for report in reports) else 1
 
 
 def _show(reports: list[ServerReport]) -> None:

@@ -73,7 +73,10 @@ def notes(report: BenchReport) -> Iterator[str]:
     if report.levels and all(level.requests_per_s == 0 for level in report.levels):
         yield "No request succeeded, so there is nothing to break down; the server's log says why."
     elif report.levels and all(level.breakdown is None for level in report.levels):
-        yield "No breakdown: the server does not answer the trilith-timeline header (it is not Trilith, or it is off)."
+        yield (
+            "No breakdown: these answers do not say where their time went. Those of services and models of Trilith do, "
+            "when the header trilith-timeline asks; those of pages such as /docs, and of other servers, do not."
+        )
 
 
 def _level_notes(level: LevelResult) -> Iterator[str]:

@@ -129,6 +129,7 @@ def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:
         raise InvalidConfig(f"{target.__name__} is declared with @trilith.service twice")
     if not target.__dictoffset__:
         raise InvalidConfig(f"{target.__name__} has __slots__ and no __dict__; a service class needs one")
+    _check_constructor(target)
     spec = ServiceSpec(target, options)
     for name, value in _members(target).items():
         if isinstance(value, Dependency):
@@ -140,6 +141,20 @@ def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:
     if not spec.methods:
         raise InvalidConfig(f"{target.__name__} has no public method: put @trilith.api on at least one")
     return spec
+
+
+def _check_constructor(target: type) -> None:
+    required = [
+        parameter.name
+        for parameter in list(inspect.signature(target.__init__).parameters.values())[1:]  # type: ignore[misc]
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    if required:
+        raise InvalidConfig(
+            f"{target.__name__}: its constructor wants {', '.join(required)}. Constructors of services take no "
+            "arguments, since the server makes the instances: give them defaults, or read them from the environment"
+        )
 
 
 def _definition(name: str, spec: ServiceSpec, value: Any, declared: ApiOptions) -> Callable[..., Any]:

@@ -230,7 +230,13 @@ class ServiceHost:
                 continue
             if deadline <= now:
                 where = self._methods[call.meta.method].where
-                call.cancel(DeadlineExceeded(f"{where} did not answer within its time limit"))
+                allowed_s = self._methods[call.meta.method].timeout_s
+                call.cancel(
+                    DeadlineExceeded(
+                        f"{where} did not answer within {allowed_s:g} s, or less if its caller had less. The limit is "
+                        "timeout_s of @trilith.api or @trilith.service"
+                    )
+                )
             else:
                 earliest = min(earliest, deadline)
         if earliest < math.inf:

@@ -22,6 +22,7 @@ from trilith.service.spec import SERVICE_ATTRIBUTE, ServiceSpec
 _FORMS: Final = "a target is a folder of models, `module:Name` or `path/to/file.py:Name`"
 _APPLICATION_FILES: Final = (".yaml", ".yml", ".toml", ".json")
 _SHOWN: Final = 20
+_EXTRAS: Final = {"PIL": "image", "onnxruntime": "onnx"}
 
 
 class TargetKind(enum.StrEnum):
@@ -76,6 +77,9 @@ def parse_target(text: str, *, folder: str | pathlib.Path | None = None) -> Targ
     if all(part.isidentifier() for part in place.split(".")):
         if not colon and not _may_be_module(place, base):
             raise UnknownReference(f"{text}: there is no folder and no module of that name; {_beside(base / place)}")
+        module = place.rpartition(".")[0]
+        if not colon and module and (base / f"{module.replace('.', '/')}.py").is_file():
+            raise UnknownReference(f"{text}: {module} is a module and no package{_guess(place)}")
         return Target(kind=TargetKind.MODULE, place=place, name=name)
     raise UnknownReference(f"{text}: there is no folder {base / place}; {_beside(base / place)}")
 
@@ -137,12 +141,23 @@ def _from_name(name: str, base: pathlib.Path, target: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             here = sorted(path.stem for path in base.glob("*.py"))
             raise UnknownReference(
-                f"{target}: there is no module {error.name!r}; looked in {base} (modules: {', '.join(here) or 'none'}) "
-                "and in the installed packages"
+                f"{target}: there is no module {error.name!r}{_guess(target)}; looked in {base} "
+                f"(modules: {', '.join(here) or 'none'}) and in the installed packages"
             ) from error
-        raise InvalidConfig(f"{target}: importing {name} failed: {error_text(error)}; is it installed?") from error
+        raise InvalidConfig(f"{target}: importing {name} failed: {_missing(error)}") from error
     except Exception as error:
         raise InvalidConfig(f"{target}: importing {name} raised {named_error(error)}") from error
+
+
+def _guess(target: str) -> str:
+    """What was meant by `app.Name`."""
+    module, dot, name = target.rpartition(".")
+    return f" (did you mean `{module}:{name}`?)" if dot and ":" not in target else ""
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    extra = _EXTRAS.get(error.name or "")
+    return error_text(error) + (f": pip install 'trilith[{extra}]'" if extra else "; is it installed?")
 
 
 def _from_file(path: pathlib.Path, target: str) -> ModuleType:
@@ -159,6 +174,9 @@ def _from_file(path: pathlib.Path, target: str) -> ModuleType:
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        del sys.modules[path.stem]
+        raise InvalidConfig(f"{target}: importing {path} failed: {_missing(error)}") from error
     except Exception as error:
         del sys.modules[path.stem]
         raise InvalidConfig(f"{target}: importing {path} raised {named_error(error)}") from error

@@ -68,6 +68,7 @@ def test_the_demonstration_shows_the_page_and_its_time(tmp_path: Path):
     for floor in ("1 runtime", "2 service", "3 orchestration"):
         assert floor in done.stdout
     assert (tmp_path / "out" / "ocr-demo.png").stat().st_size > 10_000
+    assert (tmp_path / "out" / "ocr-page.png").read_bytes().startswith(b"\x89PNG")  # what its README sends
 
 
 def test_a_demonstration_that_cannot_work_says_so_in_one_sentence(tmp_path: Path):

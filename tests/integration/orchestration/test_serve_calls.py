@@ -100,7 +100,10 @@ def test_errors_that_a_service_raises_keep_their_kind_and_when_to_come_back(call
 
 
 def test_a_handler_that_never_returns_meets_its_deadline(calls):
-    assert _error(calls.post("/never", {})) == (504, "deadline_exceeded")
+    answer = calls.post("/never", {})
+    assert _error(answer) == (504, "deadline_exceeded")
+    assert "Calls.never did not answer within 0.3 s" in answer[1]["error"]["message"]
+    assert "timeout_s of @trilith.api or @trilith.service" in answer[1]["error"]["message"]
     assert _error(calls.post("/blocked_thread", {"seconds": 1.0})) == (504, "deadline_exceeded")
     assert _error(calls.post("/slow", {"seconds": 5}, headers={"trilith-timeout-ms": "100"}))[0] == 504
     assert _error(calls.post("/slow", {"seconds": 0}, headers={"trilith-timeout-ms": "soon"}))[0] == 400

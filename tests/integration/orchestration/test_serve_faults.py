@@ -281,7 +281,7 @@ def test_status_command_sees_the_server(serve):
     assert "Doubler" in shown.stdout
     server.terminate()
     after = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=20)
-    assert json.loads(after.stdout) == []
+    assert (after.returncode, json.loads(after.stdout)) == (1, [])
 
 
 def test_a_replica_whose_loop_is_blocked_is_replaced(serve, tmp_path):

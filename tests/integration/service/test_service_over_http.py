@@ -248,6 +248,8 @@ def test_json(client):
         ((1, 2, 3), {}, "too many positional arguments"),
         ((1,), {"a": 2}, "multiple values for argument 'a'"),
         ((1,), {"factor": 2}, "got an unexpected keyword argument 'factor'"),
+        ((), {"factor": 2}, "got an unexpected keyword argument 'factor'"),
+        ((), {"aa": 2}, "got an unexpected keyword argument 'aa' (did you mean 'a'?)"),
     ],
 )
 def test_a_wrong_call_is_told_what_the_method_takes(client, args, named, problem):

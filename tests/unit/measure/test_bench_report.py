@@ -72,7 +72,8 @@ def test_the_notes_tell_what_to_doubt():
     assert "3 x status 500" in shown
     assert "SPOILED" in shown
     assert "waited for a core 30%" in shown
-    assert "No breakdown" in shown
+    assert "No breakdown: these answers do not say" in shown
+    assert "not Trilith" not in shown  # a page of Trilith has no timeline either
     assert "Interrupted" in shown
 
 

@@ -201,6 +201,32 @@ def test_a_class_without_methods_is_refused():
                 return 1
 
 
+def test_a_constructor_that_wants_arguments_is_refused():
+    with pytest.raises(
+        InvalidConfig, match=r"Photo: its constructor wants path, size. Constructors of services take no"
+    ):
+
+        @trilith.service
+        class Photo:
+            def __init__(self, path: str, count: int = 1, *rest: int, size: int, **named: int) -> None: ...
+
+            @trilith.api
+            def read(self) -> int:
+                return 1
+
+
+def test_a_constructor_may_have_defaults():
+    @trilith.service
+    class Photo:
+        def __init__(self, path: str = "x", *rest: int, **named: int) -> None: ...
+
+        @trilith.api
+        def read(self) -> int:
+            return 1
+
+    assert spec_of(Photo).name == "Photo"
+
+
 def test_a_class_with_slots_is_refused():
     with pytest.raises(InvalidConfig, match="__slots__"):
 

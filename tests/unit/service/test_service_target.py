@@ -38,6 +38,8 @@ def program(tmp_path, monkeypatch):
     (tmp_path / f"beside_{key}.py").write_text("VALUE = 4")
     (tmp_path / f"broken_{key}.py").write_text("1 / 0")
     (tmp_path / f"lacks_{key}.py").write_text("import no_such_package_at_all")
+    (tmp_path / f"pictures_{key}.py").write_text("from PIL import Image")
+    monkeypatch.setitem(sys.modules, "PIL", None)  # as if it were not installed
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     return key
@@ -73,6 +75,15 @@ def test_without_a_name_the_root_is_meant(program):
         ("broken_{}:Root", InvalidConfig, "importing broken_{} raised ZeroDivisionError"),
         ("broken_{}.py:Root", InvalidConfig, "raised ZeroDivisionError"),
         ("lacks_{}:Root", InvalidConfig, "No module named 'no_such_package_at_all'; is it installed"),
+        (
+            "json.decoder.Root",
+            UnknownReference,
+            r"no module 'json.decoder.Root' \(did you mean `json.decoder:Root`\?\)",
+        ),
+        ("json.Root:Root", UnknownReference, r"there is no module 'json.Root'; looked in"),
+        ("pictures_{}:Root", InvalidConfig, r"PIL halted.*: pip install 'trilith\[image\]'$"),
+        ("pictures_{}.py:Root", InvalidConfig, r"PIL halted.*: pip install 'trilith\[image\]'$"),
+        ("lacks_{}.py:Root", InvalidConfig, "No module named 'no_such_package_at_all'; is it installed"),
         ("beside_{}", UnknownReference, "say which service, `beside_{}:NAME`; beside_{} has no service"),
         (":Root", InvalidConfig, "a target is a folder of models, `module:Name` or"),
         (".", InvalidConfig, "is a folder of models, not a service"),
@@ -133,6 +144,8 @@ def test_kinds_of_targets(place, text, kind, where, name):
         ("other.yml", InvalidConfig, r"application files are not supported yet"),
         ("notes.txt", InvalidConfig, r"notes.txt is neither a folder nor a Python file"),
         ("package/inner:Ocr", UnknownReference, r"there is no folder .*package/inner; .*package has inner.py"),
+        ("app.Ocr", UnknownReference, r"^app.Ocr: app is a module and no package \(did you mean `app:Ocr`\?\)$"),
+        ("package.inner.f", UnknownReference, r"did you mean `package.inner:f`"),
         ("app.py:", InvalidConfig, r"a target is a folder of models, .* got 'app.py:'"),
         ("http://127.0.0.1:8000", InvalidConfig, r"a target is a folder of models"),
         ("", InvalidConfig, r"a target is a folder of models"),

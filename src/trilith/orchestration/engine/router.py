@@ -416,7 +416,8 @@ class Router:
                 call,
                 DeadlineExceeded(
                     f"{call.route.service}.{call.route.method} did not answer within"
-                    f" {call.deadline - call.received_at:.3g} s: the time ran out {where}"
+                    f" {call.deadline - call.received_at:.3g} s: the time ran out {where}. The limit is timeout_s of"
+                    " @trilith.api or @trilith.service, or less if the caller says so (trilith-timeout-ms)"
                 ),
             )
         for deployment in list(self._deployments.values()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import copy
+import difflib
 import inspect
 from collections.abc import Callable
 from types import TracebackType
@@ -77,8 +78,14 @@ def _described(call: Callable[..., Any], operation: Operation, signature: inspec
 def _body(operation: Operation, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Body:
     try:
         bound = signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{operation.method}: {error}; it is {operation.method}{signature}") from None
+    except TypeError as wrong:
+        problem = str(wrong)
+        unknown = next((name for name in kwargs if name not in signature.parameters), None)
+        if unknown is not None:  # Python names what is missing first, and of `nam="Ann"` that is the lesser news
+            near = difflib.get_close_matches(unknown, signature.parameters, n=1)
+            guess = f" (did you mean {near[0]!r}?)" if near else ""
+            problem = f"got an unexpected keyword argument {unknown!r}{guess}"
+        raise TypeError(f"{operation.method}: {problem}; it is {operation.method}{signature}") from None
     return encode_arguments(operation, dict(bound.arguments))
 
 
