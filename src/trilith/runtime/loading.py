@@ -56,8 +56,8 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
         offer = complete(plan.spec, signature)
         batching_config(plan.spec, offer)
         shared = plan.spec.instances.share and backends[0].concurrent
-        for _ in range(1, 1 if shared else plan.spec.instances.count):
-            _add(backends, plan, file)
+        for instance in range(1, 1 if shared else plan.spec.instances.count):
+            _add(backends, plan, replace(file, instance=instance))
         labels = read_labels(plan.folder, plan.spec)
     except Exception as error:
         for backend in backends:

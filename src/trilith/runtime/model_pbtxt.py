@@ -30,7 +30,7 @@ from trilith.runtime.spec import (
 )
 from trilith.wire.oip_messages import model_config_messages
 
-PLATFORM_BACKENDS: Final[Mapping[str, str]] = {"onnxruntime_onnx": "onnxruntime"}
+PLATFORM_BACKENDS: Final[Mapping[str, str]] = {"onnxruntime_onnx": "onnxruntime", "pytorch_libtorch": "pytorch"}
 """Backends by Triton's older `platform` names."""
 
 _Tree = Mapping[str, "Mapping[str, Any] | None"]

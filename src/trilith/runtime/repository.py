@@ -162,15 +162,14 @@ def _with_backend(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind],
 
 def _backend_of_files(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind], versions: Sequence[int]) -> str:
     for name, kind in kinds.items():
-        suffix = Path(kind.filename).suffix
-        if not suffix:
-            continue
+        suffixes = tuple(Path(filename).suffix for filename in kind.filenames)
         candidates = [spec.filename, spec.source.reference if spec.source else ""]
-        if any(candidate.endswith(suffix) for candidate in candidates):
+        if any(candidate.endswith(suffixes) for candidate in candidates):
             return name
-        if any((path / str(version) / kind.filename).is_file() for version in versions):
+        folders = [path / str(version) for version in versions]
+        if any((folder / filename).is_file() for folder in folders for filename in kind.filenames):
             return name
-    expected = ", ".join(sorted(kind.filename for kind in kinds.values() if kind.filename))
+    expected = ", ".join(sorted({filename for kind in kinds.values() for filename in kind.filenames}))
     raise UnknownReference(
         f"{path}: cannot tell how to run model '{spec.name}': expected a file VERSION/NAME with NAME one of "
         f"{expected}, or a {YAML} that says `backend`; found {_listing(versions)}"
@@ -178,7 +177,8 @@ def _backend_of_files(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKi
 
 
 def _model_path(folder: Path, version: int, spec: ModelSpec, kind: BackendKind) -> Path | None:
-    filename = spec.filename or kind.filename
+    there = (name for name in kind.filenames if (folder / str(version) / name).is_file())
+    filename = spec.filename or next(there, kind.filename)
     if not filename:
         return None
     if Path(filename).is_absolute() or ".." in Path(filename).parts:

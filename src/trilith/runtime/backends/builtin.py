@@ -6,9 +6,19 @@ from trilith.runtime.backends.port import Backend, BackendKind, ModelFile
 
 
 def builtin_backends() -> dict[str, BackendKind]:
-    """A new registry; a `Runtime` may be given further ones."""
+    """A new registry; a `Runtime` may be given further ones. Where a file's name fits several, the first has it."""
     return {
         "onnxruntime": BackendKind(create=_onnxruntime, filename="model.onnx", platform="onnxruntime_onnx"),
+        "pytorch": BackendKind(
+            create=_pytorch, filename="model.pt", alternatives=("model.pt2",), platform="pytorch_libtorch"
+        ),
+        "openvino": BackendKind(create=_openvino, filename="model.xml", alternatives=("model.onnx",)),
+        "sklearn": BackendKind(create=_sklearn, filename="model.skops", alternatives=("model.joblib", "model.pkl")),
+        "xgboost": BackendKind(create=_xgboost, filename="model.json", alternatives=("model.ubj",)),
+        "lightgbm": BackendKind(create=_lightgbm, filename="model.txt"),
+        "fil": BackendKind(
+            create=_fil, filename="xgboost.model", alternatives=("xgboost.json", "xgboost.ubj", "model.txt")
+        ),
         "identity": BackendKind(create=_identity),
     }
 
@@ -17,6 +27,42 @@ def _onnxruntime(file: ModelFile) -> Backend:
     from trilith.runtime.backends.onnxruntime import OnnxRuntimeBackend
 
     return OnnxRuntimeBackend(file)
+
+
+def _pytorch(file: ModelFile) -> Backend:
+    from trilith.runtime.backends.pytorch import PytorchBackend
+
+    return PytorchBackend(file)
+
+
+def _openvino(file: ModelFile) -> Backend:
+    from trilith.runtime.backends.openvino import OpenvinoBackend
+
+    return OpenvinoBackend(file)
+
+
+def _sklearn(file: ModelFile) -> Backend:
+    from trilith.runtime.backends.sklearn import SklearnBackend
+
+    return SklearnBackend(file)
+
+
+def _xgboost(file: ModelFile) -> Backend:
+    from trilith.runtime.backends.xgboost import XgboostBackend
+
+    return XgboostBackend(file)
+
+
+def _lightgbm(file: ModelFile) -> Backend:
+    from trilith.runtime.backends.lightgbm import LightgbmBackend
+
+    return LightgbmBackend(file)
+
+
+def _fil(file: ModelFile) -> Backend:
+    from trilith.runtime.backends.fil import FilBackend
+
+    return FilBackend(file)
 
 
 def _identity(file: ModelFile) -> Backend:

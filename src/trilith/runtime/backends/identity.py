@@ -1,18 +1,27 @@
 """A model that returns its inputs: for tests, and to measure everything but a model.
 
-Parameter `execute_delay_ms`: how long an execution takes, as the parameter of that name in Triton's identity backend.
+Parameters, as those of Triton's identity backend:
+
+    execute_delay_ms                how long an execution takes
+    instance_wise_delay_multiplier  instance number i (from 1 on) takes i times this as long; instance 0 as long as said
+    creation_delay_sec              how long loading takes
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from trilith.core.model import ModelSignature
 from trilith.core.tensor import Array, DataType, TensorSpec
 from trilith.errors import InvalidConfig
+from trilith.runtime.backends.options import Options
 from trilith.runtime.backends.port import Batch, ModelFile
 from trilith.runtime.spec import DeclaredTensor
+
+_MOST: Final = 600_000.0
+"""Of each parameter: ten minutes of delay, in milliseconds."""
 
 
 class IdentityBackend:
@@ -20,9 +29,11 @@ class IdentityBackend:
 
     def __init__(self, file: ModelFile) -> None:
         self._file = file
-        self._delay_s = _delay_s(file)
+        multiplier = _number(file, "instance_wise_delay_multiplier")
+        self._delay_s = _number(file, "execute_delay_ms") / 1e3 * max(multiplier * file.instance, 1.0)
+        self._load_s = _number(file, "creation_delay_sec")
         self._source: dict[str, str] = {}
-        self.concurrent = True
+        self.concurrent = multiplier == 0.0
         self.inline = self._delay_s == 0.0
 
     def load(self) -> ModelSignature:
@@ -31,6 +42,8 @@ class IdentityBackend:
         Raises:
             InvalidConfig: their numbers differ.
         """
+        if self._load_s > 0.0:
+            time.sleep(self._load_s)
         spec = self._file.spec
         inputs = spec.inputs or (DeclaredTensor(name="INPUT0", datatype=DataType.FP32, dims=(-1,)),)
         outputs = spec.outputs or tuple(
@@ -75,14 +88,5 @@ def _tensor(tensor: DeclaredTensor, batched: bool) -> TensorSpec:
     )
 
 
-def _delay_s(file: ModelFile) -> float:
-    text = file.spec.parameters.get("execute_delay_ms", "0")
-    try:
-        delay_ms = float(text)
-    except ValueError:
-        delay_ms = -1.0
-    if not 0.0 <= delay_ms <= 600_000.0:
-        raise InvalidConfig(
-            f"model '{file.model}': parameters.execute_delay_ms: must be a number from 0 to 600000, got {text!r}"
-        )
-    return delay_ms / 1e3
+def _number(file: ModelFile, key: str) -> float:
+    return Options(file).number(key, 0.0, most=_MOST)

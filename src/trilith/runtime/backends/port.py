@@ -28,12 +28,14 @@ class ModelFile:
         version: the version.
         path: the model file; None for a backend that needs none.
         spec: the configuration.
+        instance: which of the model's instances it is for, from 0; 0 where they share one.
     """
 
     model: str
     version: int
     path: Path | None
     spec: ModelSpec
+    instance: int = 0
 
 
 class Batch:
@@ -97,8 +99,15 @@ class BackendKind:
         create: makes one that is not loaded yet.
         filename: the default name of the model file; "" when there is no file.
         platform: what Triton calls backend and format together.
+        alternatives: further default names, best first, for a folder that lacks `filename`.
     """
 
     create: Callable[[ModelFile], Backend]
     filename: str = ""
     platform: str = ""
+    alternatives: tuple[str, ...] = ()
+
+    @property
+    def filenames(self) -> tuple[str, ...]:
+        """All default names, best first; empty when there is no file."""
+        return (self.filename, *self.alternatives) if self.filename else ()

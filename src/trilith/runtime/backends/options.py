@@ -1,0 +1,95 @@
+"""What a model's configuration says to its backend: `parameters` and `session`.
+
+Rule 1: a key that the backend does not ask for is an error that names it, so that a misspelt one is not ignored.
+Rule 2: a message names the model and the key, and says what is expected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import fields
+
+from trilith.errors import InvalidConfig
+from trilith.runtime.backends.port import ModelFile
+from trilith.runtime.spec import SessionConfig
+
+_SWITCHES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+class Options:
+    """The `parameters` of one model. Ask for each key that the backend knows, then call `finish`."""
+
+    def __init__(self, file: ModelFile) -> None:
+        self._file = file
+        self._asked: list[str] = []
+
+    def text(self, key: str, default: str = "") -> str:
+        """The value as it stands."""
+        self._asked.append(key)
+        return self._file.spec.parameters.get(key, default)
+
+    def switch(self, key: str, default: bool = False) -> bool:
+        """A truth value: `true`, `1` or `yes` and their opposites, in any case."""
+        text = self.text(key, str(default))
+        found = _SWITCHES.get(text.strip().lower())
+        if found is None:
+            raise self.wrong(key, "must be true or false", text)
+        return found
+
+    def number(self, key: str, default: float, *, least: float = 0.0, most: float = math.inf) -> float:
+        """A number from `least` to `most`."""
+        text = self.text(key, str(default))
+        try:
+            found = float(text)
+        except ValueError:
+            found = math.nan
+        if not least <= found <= most or math.isinf(found):
+            limits = f"from {least:g} to {most:g}" if most < math.inf else f">= {least:g}"
+            raise self.wrong(key, f"must be a number {limits}", text)
+        return found
+
+    def count(self, key: str, default: int) -> int:
+        """A whole number >= 0."""
+        text = self.text(key, str(default))
+        if not (text.isascii() and text.isdigit()):
+            raise self.wrong(key, "must be an integer >= 0", text)
+        return int(text)
+
+    def names(self, key: str) -> list[str]:
+        """Names with commas or blanks between them."""
+        return self.text(key).replace(",", " ").split()
+
+    def ignored(self, *keys: str) -> None:
+        """Keys that are right and change nothing here."""
+        self._asked.extend(keys)
+
+    def finish(self) -> None:
+        """Sees that nothing is left.
+
+        Raises:
+            InvalidConfig: a key was not asked for.
+        """
+        for key, text in self._file.spec.parameters.items():
+            if key not in self._asked:
+                expected = ", ".join(sorted(self._asked)) or "none"
+                raise self.wrong(key, f"unknown to the {self._file.spec.backend} backend; it knows {expected}", text)
+
+    def wrong(self, key: str, expected: str, text: str) -> InvalidConfig:
+        """The error for a key whose value is not as expected."""
+        return InvalidConfig(f"model '{self._file.model}': parameters.{key}: {expected}; got {text!r}")
+
+
+def refuse_session(file: ModelFile, honoured: Sequence[str]) -> None:
+    """Sees that `session` says nothing that would be ignored.
+
+    Raises:
+        InvalidConfig: a key outside `honoured` differs from its default.
+    """
+    default = SessionConfig()
+    for field in fields(SessionConfig):
+        if field.name not in honoured and getattr(file.spec.session, field.name) != getattr(default, field.name):
+            raise InvalidConfig(
+                f"model '{file.model}': session.{field.name}: means nothing to the {file.spec.backend} backend, which "
+                f"honours {', '.join(honoured) or 'none of them'}; remove it"
+            )
