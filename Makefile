@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev demo serve test test-unit test-full check format bench lock clean
+.PHONY: help install dev torch demo serve test test-unit test-full check format bench lock clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -20,8 +20,15 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
 	$(PIP) install --quiet --require-hashes -r requirements-dev.lock
 	touch $@
 
+# PyTorch is no part of the lock: its builds for CPUs and for GPUs differ in what they need, and which one comes is for
+# your pip's settings to say.
+$(VENV)/.torch: $(VENV)/.dev
+	$(PIP) install --quiet torch==2.13.0
+	touch $@
+
 install: $(VENV)/.runtime ## Trilith and what its OCR example needs, into .venv.
 dev: $(VENV)/.dev ## The same, and what tests and checks need.
+torch: $(VENV)/.torch ## The same, and PyTorch (0.2 GB for CPUs, some GB for GPUs); without it its tests are skipped.
 
 demo: install ## Serve real OCR models, read a page, show what it read and where the time went.
 	$(BIN)/python examples/ocr/demo.py
@@ -38,7 +45,7 @@ test: dev ## Checks, unit and integration tests: what CI runs.
 test-unit: dev ## The unit tests alone (seconds).
 	$(BIN)/python -m pytest tests/unit -n 2 -q
 
-test-full: dev ## Everything, long and many-process tests included.
+test-full: torch ## Everything, long and many-process tests included.
 	$(MAKE) --no-print-directory check
 	$(BIN)/python -m pytest tests -n 2 -q
 

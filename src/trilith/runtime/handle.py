@@ -28,6 +28,7 @@ class ModelHandle:
         state: where it is in its life.
         reason: why it is in that state; "" when there is nothing to say.
         config: its configuration.
+        filename: name of the model file; "" where there is none.
         inputs: what clients send, with full shapes; empty until it is loaded.
         outputs: what they get; empty until it is loaded.
         max_batch_size: most rows of a request; 0 when there is no batch dimension.
@@ -39,6 +40,7 @@ class ModelHandle:
         "_last_event",
         "_siblings",
         "config",
+        "filename",
         "inputs",
         "labels",
         "max_batch_size",
@@ -51,11 +53,14 @@ class ModelHandle:
         "version",
     )
 
-    def __init__(self, config: ModelSpec, version: str, siblings: list[ModelHandle], *, platform: str = "") -> None:
+    def __init__(
+        self, config: ModelSpec, version: str, siblings: list[ModelHandle], *, platform: str = "", filename: str = ""
+    ) -> None:
         self.name = config.name
         self.version = version
         self.config = config
         self.platform = config.platform or platform
+        self.filename = config.filename or filename
         self.state = ModelState.LOADING
         self.reason = ""
         self.inputs: tuple[TensorSpec, ...] = ()

@@ -22,7 +22,7 @@ def model_config(handle: ModelHandle) -> Any:
         platform=handle.platform,
         backend=spec.backend,
         max_batch_size=handle.max_batch_size,
-        default_model_filename=spec.filename or _filename(handle),
+        default_model_filename=handle.filename,
     )
     if spec.versions.specific:
         config.version_policy.specific.versions.extend(spec.versions.specific)
@@ -80,7 +80,3 @@ def _fill_policy(entry: Any, policy: QueuePolicy) -> None:
     entry.default_timeout_microseconds = round((policy.timeout_s or 0.0) * 1e6)
     entry.allow_timeout_override = policy.allow_timeout_override
     entry.max_queue_size = policy.max_queue_size
-
-
-def _filename(handle: ModelHandle) -> str:
-    return "model.onnx" if handle.backend == "onnxruntime" else ""

@@ -258,7 +258,9 @@ class Runtime:
     async def _load_planned(self, model: _Model, plan: ModelPlan) -> ModelHandle:
         handles: list[ModelHandle] = []
         for file in plan.files:
-            handles.append(ModelHandle(plan.spec, str(file.version), handles, platform=plan.kind.platform))
+            filename = file.path.name if file.path is not None else plan.kind.filename
+            handle = ModelHandle(plan.spec, str(file.version), handles, platform=plan.kind.platform, filename=filename)
+            handles.append(handle)
         if not model.served:
             model.handles = handles
         results = await asyncio.gather(

@@ -143,7 +143,7 @@ def test_wrong_configurations_are_reasons(repository, run, caplog):
         "backend: identity\nmax_batch_size: 8\nbatching: {max_queue_rows: 4}\n"
     )
     expected = {
-        "alien": "wants 'tensorrt'; the backends here are identity, onnxruntime",
+        "alien": "wants 'tensorrt'; the backends here are fil, identity, ",
         "both": "holds config.pbtxt and model.yaml",
         "fixed": "max_batch_size: must be 0, got 8",
         "nothing": "cannot tell how to run model 'nothing'",
