@@ -13,6 +13,11 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
+def silent(heard_at: float, now: float, limit_s: float) -> bool:
+    """Whether a process that shows its life several times within `limit_s` seconds was not heard for so long."""
+    return now - heard_at >= limit_s
+
+
 class HealthWatch(Generic[K]):
     """Watches replicas by key."""
 
@@ -30,7 +35,7 @@ class HealthWatch(Generic[K]):
             stuck: it takes no more calls, and every call that it holds was taken back by its caller.
             now: the instant in seconds.
         """
-        if now - heard_at >= self._limit_s:
+        if silent(heard_at, now, self._limit_s):
             return (
                 f"it was not heard for {now - heard_at:.1f} s: something blocks its event loop"
                 " (a long computation in an `async def`? declare the method with `def`, and it runs in a thread)"

@@ -14,6 +14,8 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
+
 APPS = Path(__file__).parent / "apps"
 
 
@@ -90,6 +92,11 @@ class Server:
     def replica_pids(self, service):
         [found] = [entry for entry in self.status()["services"] if entry["name"] == service]
         return [row["pid"] for row in found["replicas"] if row["state"] == "running"]
+
+    def gateway_pid(self):
+        children = psutil.Process(self.process.pid).children()
+        [found] = [child.pid for child in children if "engine.gateway" in " ".join(child.cmdline())]
+        return found
 
     def wait_until(self, condition, *, within_s=20.0):
         """Polls a condition on the running server."""

@@ -100,12 +100,7 @@ def test_killed_dependency_is_replaced_and_batched_calls_survive(serve):
 def test_killed_gateway_is_replaced_and_replicas_keep_running(serve):
     server = serve(CALLS)
     replicas = server.replica_pids("Calls") + server.replica_pids("Doubler")
-    [gateway] = [
-        int(pid)
-        for pid in _children(server.process.pid)
-        if b"engine.gateway" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-    os.kill(gateway, signal.SIGKILL)
+    os.kill(server.gateway_pid(), signal.SIGKILL)
     server.wait_line("the gateway ended")
     # The listening sockets live in the agent: a client waits in the backlog, it is not refused.
     server.wait_until(lambda: server.post("/echo", {"x": [2.0]})[0] == 200)
@@ -481,3 +476,11 @@ def test_what_a_killed_server_left_is_removed_by_the_next(serve):
         assert left.name == f"peers-{second.process.pid}"
     finally:
         second.close()
+
+
+def test_a_gateway_that_is_stopped_is_replaced(serve):
+    server = serve(CALLS, "--unresponsive-timeout-s", "2")
+    os.kill(server.gateway_pid(), signal.SIGSTOP)
+    server.wait_line("killing the gateway")
+    server.wait_line("starting another, replicas keep running")
+    server.wait_until(lambda: server.post("/doubled", {"x": [2.0]}) == (200, [4.0]))

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 
-import psutil
 import pytest
 
 PAIR = """
@@ -93,12 +92,7 @@ def test_a_gateway_that_dies_while_a_change_starts_serves_the_old_revision_again
     gate, wait = hold(tmp_path)
     write(source, "two", start=wait)
     server.wait_line("starting revision 2")
-    [gateway] = [
-        child.pid
-        for child in psutil.Process(server.process.pid).children()
-        if "engine.gateway" in " ".join(child.cmdline())
-    ]
-    os.kill(gateway, signal.SIGKILL)
+    os.kill(server.gateway_pid(), signal.SIGKILL)
     server.wait_line("starting another, replicas keep running")
     server.wait_until(lambda: answer(server) == ["one", "one"])
     gate.touch()

@@ -23,6 +23,7 @@ from trilith.orchestration.engine.launcher import Launcher
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.reload import source_changes, source_folder
 from trilith.orchestration.engine.replicas import Replica, ReplicaBook
+from trilith.orchestration.health import silent
 from trilith.orchestration.reconcile import Drain, Kill, Limits, Start, StartBackoff, reconcile
 from trilith.orchestration.revisions import Revision, Revisions
 from trilith.orchestration.spec import ServeOptions
@@ -46,7 +47,7 @@ class Agent:
         self._revisions: Revisions[Application] = Revisions()
         self._told: set[tuple[int, str]] = set()  # failures whose traceback a person has seen
         self._gateway: ChildProcess | None = None
-        self._gateway_since = 0.0
+        self._gateway_since = self._gateway_heard_at = 0.0
         self._stopping = False
         self._exit_code = 0
         self._changed = asyncio.Event()
@@ -65,6 +66,7 @@ class Agent:
             for signal_number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(signal_number, self._signalled)
             loop.call_later(_REMIND_S, self._remind)
+            self._look_after_gateway()
             await self._start_gateway()
             if not self._launcher.serves_repository:
                 await self._start_revision()
@@ -86,7 +88,7 @@ class Agent:
         self._revisions.gateway_started()
         gateway = await self._launcher.start_gateway()
         self._gateway = gateway
-        self._gateway_since = time.monotonic()
+        self._gateway_since = self._gateway_heard_at = time.monotonic()
         if not self._revisions.switched:
             self._deploy(self._revisions.serving)  # what serves comes first, and then the change
         self._deploy(self._revisions.wanted)
@@ -123,6 +125,7 @@ class Agent:
 
     async def _follow_gateway(self, gateway: ChildProcess) -> None:
         async for message in gateway.messages():
+            self._gateway_heard_at = time.monotonic()
             if isinstance(message, control.GatewayReady):
                 self._revisions.gateway_loaded(message.revision)
                 self._book.restart_starts(time.monotonic())  # they may have waited for models until now
@@ -318,6 +321,16 @@ class Agent:
                 self._book.count_restart(replica.service)
             self._book.event(replica, ReplicaEvent.KILL, time.monotonic())
             replica.process.kill()
+
+    def _look_after_gateway(self) -> None:
+        limit_s, now = self._options.unresponsive_s, time.monotonic()
+        gateway = self._gateway
+        if gateway is not None and gateway.alive and silent(self._gateway_heard_at, now, limit_s):
+            self._tell(
+                f"killing the gateway (pid {gateway.pid}): it was not heard for {now - self._gateway_heard_at:.1f} s"
+            )
+            gateway.kill()
+        asyncio.get_running_loop().call_later(limit_s / 4, self._look_after_gateway)
 
     def _remind(self) -> None:
         """Says every few seconds what a start still waits for: silence looks like a hang."""

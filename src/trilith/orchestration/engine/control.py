@@ -86,6 +86,10 @@ class GatewayReady(Message, frozen=True, tag="gateway_ready"):
     failures: list[str]
 
 
+class Alive(Message, frozen=True, tag="alive"):
+    """Gateway to agent, again and again: its loop turns."""
+
+
 class Unprepared(Message, frozen=True, tag="unprepared"):
     """Gateway to agent: the revision cannot be got ready: it names a model that there is not, or the gateway failed."""
 
@@ -126,6 +130,7 @@ AnyMessage = (
     | ReplicaUnwell
     | Replicas
     | GatewayReady
+    | Alive
     | Unprepared
     | Described
     | Failed

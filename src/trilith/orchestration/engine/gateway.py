@@ -97,6 +97,7 @@ class Gateway:
         admin = HttpServer(self._admin, limits=admin_limits)
         listener = Listener(self._connected, grant=_PEER_GRANT)
         self._service_metrics.watch(self._router, http, grpc)
+        self._show_life()
         self._router.start()
         listener.start(socket.socket(fileno=arguments.peers_fd))
         await admin.start(sockets=[socket.socket(fileno=fd) for fd in arguments.metrics_fds])
@@ -117,6 +118,10 @@ class Gateway:
         listener.close()
         self._router.stop()
         await self._end_runtime(loading)
+
+    def _show_life(self) -> None:
+        self._channel.send(control.Alive())
+        asyncio.get_running_loop().call_later(self._arguments.unresponsive_s / 4, self._show_life)
 
     async def _end_runtime(self, loading: asyncio.Task[Runtime]) -> None:
         """Unloads the models; a model that is being loaded cannot be interrupted, and is not waited for."""
