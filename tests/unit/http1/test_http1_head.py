@@ -116,7 +116,7 @@ def test_made_up_content_types_do_not_pile_up(heads: ResponseHeads) -> None:
     assert len(heads._cache) < 1000
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(200, 599),
     st.binary(max_size=20),

@@ -107,9 +107,7 @@ def play(client: Any, app: App, data: bytes, cuts: list[int], turns: list[str]) 
         client.settle()
 
 
-@settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(request_bytes(), min_size=1, max_size=6),
     st.lists(st.integers(1, 90), max_size=20),

@@ -5,7 +5,7 @@ import itertools
 import h11
 import pytest
 from http1_readings import Seen, read
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 TOKEN = st.text("abcXYZ019-_.!~", min_size=1, max_size=12).map(str.encode)
@@ -70,7 +70,7 @@ def read_with_h11(pieces: list[bytes]) -> list[Seen]:
     return seen
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(st.lists(requests(), min_size=1, max_size=3), st.lists(st.integers(0, 10_000), max_size=12))
 def test_the_same_requests_are_seen(messages: list[bytes], places: list[int]) -> None:
     pieces = cut(b"".join(messages), places)
@@ -101,7 +101,7 @@ SPOILERS = {
 STRICTER_THAN_H11 = {"length and chunks", "folded line"}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(st.sampled_from(sorted(SPOILERS)), requests(), METHOD, st.lists(st.integers(0, 10_000), max_size=8))
 def test_what_h11_rejects_is_rejected(name: str, before: bytes, method: bytes, places: list[int]) -> None:
     head, body = SPOILERS[name](method + b" / HTTP/1.1\r\nHost: h\r\n", b"ab")
@@ -115,14 +115,14 @@ def test_what_h11_rejects_is_rejected(name: str, before: bytes, method: bytes, p
     assert sum(item.complete for item in seen) == 1, "only the request before it may be taken for whole"
 
 
-@settings(max_examples=66, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=66)
 @given(st.lists(st.binary(max_size=60), max_size=5), st.lists(requests(), max_size=2))
 def test_no_bytes_break_the_reader(noise: list[bytes], messages: list[bytes]) -> None:
     _, refused, reader = read(*messages, *noise)
     assert refused is None or reader.stopped
 
 
-@settings(max_examples=66, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=66)
 @given(requests(), st.integers(0, 10_000), st.binary(min_size=1, max_size=3))
 def test_no_damage_breaks_the_reader(message: bytes, place: int, damage: bytes) -> None:
     at = place % len(message)

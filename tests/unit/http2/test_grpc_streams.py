@@ -74,7 +74,7 @@ def test_messages_are_answered_as_they_come():
     run(main())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.binary(max_size=300), max_size=12),
     st.lists(st.integers(1, 200), min_size=1, max_size=6),

@@ -143,7 +143,7 @@ STEP = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     steps=st.lists(STEP, max_size=25),
     stream_window=st.sampled_from([50, 3000, 65_535, 1 << 20]),
@@ -209,7 +209,7 @@ def test_every_answer_is_whole_whatever_the_order(steps, stream_window, budget, 
         assert list(server.heads[stream_id].fields) == fields
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.binary(max_size=400), st.booleans(), st.integers(1, 50))
 def test_arbitrary_octets_never_raise(octets, greet, piece):
     connection = Http2Connection(Http2Limits(), now=0.0)

@@ -46,7 +46,7 @@ def test_a_small_answer_is_one_piece():
     assert client.connection.open_streams == 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     body=st.binary(max_size=400),
     window=st.integers(0, 60),

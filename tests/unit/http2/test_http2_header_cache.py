@@ -17,7 +17,7 @@ ANY_FIELDS = st.lists(st.tuples(st.binary(min_size=1, max_size=300), st.binary(m
 BLOCKS = st.lists(st.tuples(FIELDS, st.booleans(), st.sampled_from([None, None, None, 0, 64, 500, 4096])), max_size=25)
 
 
-@settings(deadline=None, max_examples=70)
+@settings(max_examples=70)
 @given(BLOCKS)
 def test_same_fields_as_hpack_in_any_order_of_blocks(blocks):
     encoder, cached, plain = Encoder(), HeaderDecoder(), Decoder()
@@ -28,7 +28,7 @@ def test_same_fields_as_hpack_in_any_order_of_blocks(blocks):
         assert list(cached.decode(block).fields) == [tuple(field) for field in plain.decode(block, raw=True)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(FIELDS, st.lists(st.integers(0, 255), max_size=3), st.integers(0, 10_000), st.binary(max_size=30))
 def test_same_verdict_as_hpack_on_damaged_blocks(fields, octets, at, tail):
     block = bytearray(Encoder().encode(fields, huffman=True))
@@ -46,7 +46,6 @@ def test_same_verdict_as_hpack_on_damaged_blocks(fields, octets, at, tail):
     assert found == expected
 
 
-@settings(deadline=None)
 @given(ANY_FIELDS)
 def test_what_we_encode_is_read_by_hpack_and_changes_no_table(fields):
     decoder = Decoder()

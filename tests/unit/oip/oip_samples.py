@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as npst
 from trilith.core.tensor import NUMPY_OF, DataType, TensorSpec
 from trilith.wire.oip_tensor import Signature
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 """For properties that run once a datatype."""
 
 JSON_TYPES = [datatype for datatype in DataType if datatype not in (DataType.FP16, DataType.BF16)]

@@ -202,7 +202,7 @@ class RouterMachine(RuleBasedStateMachine):
 
 
 TestRouter = RouterMachine.TestCase
-TestRouter.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestRouter.settings = settings(max_examples=50, stateful_step_count=30)
 
 
 def _call(of, **given):

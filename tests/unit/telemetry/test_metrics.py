@@ -35,7 +35,7 @@ def test_label_text_is_escaped():
     assert _lines(metrics) == ['trilith_things_total{kind="a\\"\\n\\\\b"} 1.0']
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(0, 100)), st.lists(st.floats(0.001, 90), min_size=1, max_size=5, unique=True).map(sorted))
 def test_buckets_count_what_is_at_most_their_bound(values, bounds):
     distribution = Distribution(tuple(bounds))

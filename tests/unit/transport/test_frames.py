@@ -57,7 +57,7 @@ def feed(reader: FrameReader, stream: bytes, split: list[int]) -> list[Frame]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(sent_frames(), min_size=1, max_size=5),
     st.lists(st.one_of(st.integers(1, 200), st.integers(1000, 300_000)), min_size=1, max_size=5),

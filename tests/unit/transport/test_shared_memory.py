@@ -96,7 +96,7 @@ class SlotLives(RuleBasedStateMachine):
 
 
 TestSlotLives = SlotLives.TestCase
-TestSlotLives.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestSlotLives.settings = settings(max_examples=40, stateful_step_count=40)
 
 
 def test_full_is_not_an_error_and_room_comes_back():
