@@ -4,10 +4,24 @@
 """
 
 from trilith.net.grpc.call import GrpcCall
+from trilith.net.grpc.health import HealthService
 from trilith.net.grpc.limits import GrpcLimits
+from trilith.net.grpc.reflection import ReflectionService
 from trilith.net.grpc.server import GrpcServer
+from trilith.net.grpc.services import GrpcService, GrpcServices
 from trilith.net.grpc.state import GrpcApp
 from trilith.net.grpc.statistics import GrpcStatistics
 from trilith.wire.grpc_compression import GrpcCompression
 
-__all__ = ["GrpcApp", "GrpcCall", "GrpcCompression", "GrpcLimits", "GrpcServer", "GrpcStatistics"]
+__all__ = [
+    "GrpcApp",
+    "GrpcCall",
+    "GrpcCompression",
+    "GrpcLimits",
+    "GrpcServer",
+    "GrpcService",
+    "GrpcServices",
+    "GrpcStatistics",
+    "HealthService",
+    "ReflectionService",
+]

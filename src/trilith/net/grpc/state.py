@@ -14,7 +14,10 @@ from trilith.wire.grpc_compression import GrpcCompression
 if TYPE_CHECKING:
     from trilith.net.grpc.connection import GrpcConnection
 
-GrpcApp = Callable[[GrpcCall], Coroutine[Any, Any, None] | None]
+Answer = Coroutine[Any, Any, None] | None
+"""What goes on with a call: see `GrpcApp`."""
+
+GrpcApp = Callable[[GrpcCall], Answer]
 """Called on the loop's thread when a call's message is complete, or with the head of a call to one of the methods that
 take several messages. It returns None when it has answered, or will answer
 later by `reply` or `fail` (no task is made: the fast path), or a coroutine, which runs as a task and is cancelled when

@@ -43,7 +43,7 @@ from trilith.orchestration.engine.service_metrics import ServiceMetrics
 from trilith.orchestration.engine.sinks import PeerSink
 from trilith.orchestration.engine.status import status_document
 from trilith.runtime import Runtime, RuntimeConfig
-from trilith.runtime.protocol import OipGrpc, OipHttp, model_source
+from trilith.runtime.protocol import OipGrpc, OipHttp, model_source, oip_services
 from trilith.service import docs_html, openapi_document
 from trilith.telemetry import Metrics, RequestMetrics
 from trilith.telemetry.exposition import CONTENT_TYPE, render
@@ -93,7 +93,8 @@ class Gateway:
         front.serve_plain("/docs", self._docs)
         http_limits, grpc_limits, admin_limits = _limits(arguments.max_body_bytes)
         http = HttpServer(front, limits=http_limits, ssl=_tls(arguments, "http/1.1"))
-        grpc = GrpcServer(oip_grpc, limits=grpc_limits, ssl=_tls(arguments, "h2"))
+        services = oip_services(oip_grpc, self._runtime)
+        grpc = GrpcServer(services, streaming=services.streaming, limits=grpc_limits, ssl=_tls(arguments, "h2"))
         admin = HttpServer(self._admin, limits=admin_limits)
         listener = Listener(self._connected, grant=_PEER_GRANT)
         self._service_metrics.watch(self._router, http, grpc)

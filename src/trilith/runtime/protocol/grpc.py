@@ -69,6 +69,8 @@ class OipGrpc:
         self._guard = Guard(options.grpc_restricted, prefix=GRPC_PREFIX, noun="protocol")
         self._server_name = "triton" if options.compat else server_name
         self.exiting = False
+        self.streaming = (_SERVICE + b"ModelStreamInfer",)
+        """Paths that are refused with their head, before any message."""
         self._methods: dict[bytes, Callable[[Any], Any]] = {
             b"ServerLive": self._server_live,
             b"ServerReady": self._server_ready,
@@ -112,6 +114,14 @@ class OipGrpc:
             call.fail_error(Bug(f"{name} failed; the server's log says more"))
         finally:
             self._front.ended(name, name, status.name, None)
+
+    def admit_health(self, call: GrpcCall) -> None:
+        """Lets a call to the health service pass, or not: it is in the same group as our own health methods.
+
+        Raises:
+            Forbidden: the group is restricted, and the header is missing or wrong.
+        """
+        self._guard.check("ServerReady", call.header)
 
     def _server_live(self, _: Any) -> Any:
         return service_messages().ServerLiveResponse(live=True)
