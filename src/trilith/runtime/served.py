@@ -95,7 +95,8 @@ class ServedModel:
         """Starts the instances."""
         backends = self._backends
         if len(backends) == 1 and backends[0].inline:
-            self._instances = [InlineInstance(self._loop, self._queue, self._execution, backends[0], self._finish)]
+            finish = functools.partial(self._finish, 0)
+            self._instances = [InlineInstance(self._loop, self._queue, self._execution, backends[0], finish)]
             self._instances[0].wake()
             return
         for at in range(self._spec.instances.count):
@@ -104,7 +105,7 @@ class ServedModel:
                 self._queue,
                 self._execution,
                 backends[at % len(backends)],
-                self._post,
+                functools.partial(self._post, at),
             )
             self._instances.append(thread)
             thread.start()
@@ -239,7 +240,9 @@ class ServedModel:
                 self._fail(ticket, outcome)
                 continue
             self._close(ticket)
-            self._statistics.succeeded(1, self._clock.now() - ticket.enqueued_at)
+            seconds = self._clock.now() - ticket.enqueued_at
+            self._statistics.succeeded(1, seconds)
+            self._statistics.distributions.answered(seconds)
             self._tell(ticket, outcome)
 
     def _leave(self, count: int) -> None:
@@ -266,11 +269,12 @@ class ServedModel:
 
     # -- batches -----------------------------------------------------------------------------------------------------
 
-    def _post(self, executed: list[Executed]) -> None:
+    def _post(self, instance: int, executed: list[Executed]) -> None:
         """Called in an instance's thread."""
-        self._outbox.post(functools.partial(self._finish, executed))
+        self._outbox.post(functools.partial(self._finish, instance, executed))
 
-    def _finish(self, executed: list[Executed]) -> None:
+    def _finish(self, instance: int, executed: list[Executed]) -> None:
+        self._statistics.distributions.busy(instance, executed[-1].output_at - executed[0].started_at)
         if executed[0].retried:
             self._statistics.retries += 1
         for part in executed:
@@ -307,20 +311,24 @@ class ServedModel:
             (INFER, part.infer_at),
             (OUTPUT, end),
         ]
+        distributions = self._statistics.distributions
         answered, seconds = 0, 0.0
         for ticket, outputs in zip(tickets, part.outputs or (), strict=True):
+            enqueued_at = ticket.enqueued_at
+            distributions.waited(ticket.priority, part.batched_at - enqueued_at)
             if ticket.done:
                 continue
             if ticket.context is not None:
                 timeline = ticket.context.timeline.child(self._timeline_name, _FLOOR)
-                timeline.stamps = [(QUEUED, ticket.enqueued_at), *stamps]
+                timeline.stamps = [(QUEUED, enqueued_at), *stamps]
             response = InferResponse(model=self.name, version=version, outputs=outputs, id=ticket.request.id)
             if self._order is not None:
                 self._release(self._order.finish(ticket, ticket.priority, response))
                 continue
             self._close(ticket)
             answered += 1
-            seconds += end - ticket.enqueued_at
+            seconds += end - enqueued_at
+            distributions.answered(end - enqueued_at)
             self._tell(ticket, response)
         self._statistics.succeeded(answered, seconds)
 

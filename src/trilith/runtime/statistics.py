@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from trilith.runtime.distributions import ModelBuckets, ModelDistributions
 from trilith.runtime.schedule import QueueStatistics
 
 
@@ -65,6 +66,7 @@ class ModelStatistics:
         retries: executions that failed and were tried again in halves.
         running: requests that execute now.
         waiting: what waits now, and the queue's own counts.
+        distributions: histograms, or None where nobody kept them.
     """
 
     name: str
@@ -84,6 +86,7 @@ class ModelStatistics:
     retries: int
     running: int
     waiting: QueueStatistics
+    distributions: ModelBuckets | None = None
 
 
 class _BatchSums:
@@ -111,6 +114,7 @@ class StatisticsCollector:
         self.cancelled = 0
         self.expired = 0
         self.retries = 0
+        self.distributions = ModelDistributions()
 
     def executed(
         self, *, requests: int, rows: int, queue_s: float, input_s: float, infer_s: float, output_s: float
@@ -131,6 +135,7 @@ class StatisticsCollector:
         sums.input_s += input_s
         sums.infer_s += infer_s
         sums.output_s += output_s
+        self.distributions.executed(requests=requests, rows=rows, input_s=input_s, infer_s=infer_s, output_s=output_s)
 
     def succeeded(self, requests: int, seconds: float) -> None:
         """Counts answered requests and their time in the runtime, in all."""
@@ -170,6 +175,7 @@ class StatisticsCollector:
             retries=self.retries,
             running=running,
             waiting=waiting,
+            distributions=self.distributions.snapshot(),
         )
 
 

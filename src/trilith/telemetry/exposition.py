@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trilith.telemetry.families import Buckets, Snapshot
@@ -16,23 +16,26 @@ CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 def render(metrics: Metrics) -> bytes:
-    """All metrics in the Prometheus text format 0.0.4."""
+    """All metrics in the Prometheus text format 0.0.4.
+
+    Counters whose names have no `_total` keep them, and their whole numbers are written so: `... 3`, as Triton does.
+    """
     from prometheus_client import CollectorRegistry, generate_latest
 
+    snapshots = metrics.collect()
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(metrics))
-    return generate_latest(registry)
+    registry.register(_Collector([each for each in snapshots if not _is_bare(each)]))
+    return generate_latest(registry) + "".join(_bare_text(each) for each in snapshots if _is_bare(each)).encode()
 
 
 class _Collector:
     """What prometheus-client asks at scrape."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, snapshots: Sequence[Snapshot]) -> None:
+        self._snapshots = snapshots
 
     def collect(self) -> Iterator[Metric]:
-        for snapshot in self._metrics.collect():
-            yield _metric(snapshot)
+        return map(_metric, self._snapshots)
 
 
 def _metric(snapshot: Snapshot) -> Metric:
@@ -56,3 +59,22 @@ def _metric(snapshot: Snapshot) -> Metric:
 def _bucket_texts(buckets: Buckets) -> list[tuple[str, float]]:
     bounds = [*map(str, buckets.bounds), "+Inf"]
     return [(bound, float(count)) for bound, count in zip(bounds, buckets.cumulative, strict=True)]
+
+
+def _is_bare(snapshot: Snapshot) -> bool:
+    """Whether it is a counter that prometheus-client would give another name."""
+    return snapshot.kind == "counter" and not snapshot.name.endswith("_total")
+
+
+def _bare_text(snapshot: Snapshot) -> str:
+    lines = [f"# HELP {snapshot.name} {snapshot.help}\n# TYPE {snapshot.name} {snapshot.kind}\n"]
+    for values, value in snapshot.samples:
+        labels = ",".join(
+            f'{name}="{_escaped(text)}"' for name, text in sorted(zip(snapshot.label_names, values, strict=True))
+        )
+        lines.append(f"{snapshot.name}{{{labels}}} {value}\n" if labels else f"{snapshot.name} {value}\n")
+    return "".join(lines)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

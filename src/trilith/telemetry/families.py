@@ -52,7 +52,7 @@ class Snapshot:
     """One family at one moment.
 
     Attributes:
-        name: the metric's name; a counter's ends in `_total`.
+        name: the metric's name; a counter's ends in `_total`, but for those that have Triton's names.
         kind: counter, gauge or histogram.
         help: one sentence.
         label_names: names of the labels.
@@ -89,10 +89,10 @@ class Distribution:
         self._counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
-    def observe(self, value: float) -> None:
-        """Counts one observation."""
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
+    def observe(self, value: float, times: int = 1) -> None:
+        """Counts one observation, or several equal ones."""
+        self._counts[bisect_left(self._bounds, value)] += times
+        self.total += value * times
 
     def buckets(self) -> Buckets:
         """The state now."""

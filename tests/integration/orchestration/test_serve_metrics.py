@@ -46,7 +46,9 @@ def scraped(text):
     """The same of a scrape. A family without samples has no labels to compare: None."""
     labels, values = {}, {}
     for family in text_string_to_metric_families(text):
-        name = family.name + ("_total" if family.type == "counter" else "")
+        name = family.name
+        if family.type == "counter" and not name.startswith("nv_"):  # Triton's names have no suffix
+            name += "_total"
         labels[name] = None
         for sample in family.samples:
             labels[name] = set(sample.labels) - {"le"}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from trilith.runtime.distributions import ModelBuckets
+from trilith.runtime.protocol.triton_metrics import triton_snapshots
 from trilith.runtime.statistics import Duration, ModelStatistics
-from trilith.telemetry import Kind, Snapshot, Source
+from trilith.telemetry import Buckets, Kind, Snapshot, Source
 
 if TYPE_CHECKING:
     from trilith.runtime.protocol.port import RuntimePort
@@ -35,6 +37,12 @@ _PHASES: Final[tuple[tuple[str, Callable[[ModelStatistics], Duration]], ...]] = 
     ("compute", lambda found: found.compute_infer),
     ("output", lambda found: found.compute_output),
 )
+_HISTOGRAMS: Final[tuple[tuple[str, Callable[[ModelBuckets], Buckets]], ...]] = (
+    ("total", lambda found: found.total),
+    ("input", lambda found: found.compute_input),
+    ("compute", lambda found: found.compute_infer),
+    ("output", lambda found: found.compute_output),
+)
 
 
 def model_source(runtime: RuntimePort) -> Source:
@@ -42,7 +50,9 @@ def model_source(runtime: RuntimePort) -> Source:
 
     trilith_model_requests_total{model, version, outcome}, trilith_model_seconds_total{model, version, phase},
     trilith_model_rows_total, ..._executions_total, ..._retries_total, ..._waiting_requests, ..._waiting_rows and
-    ..._running_requests.
+    ..._running_requests; the histograms trilith_model_request_seconds{..., phase}, trilith_model_queue_seconds{...,
+    priority} and trilith_model_batch_rows; trilith_model_busy_seconds_total{..., instance}.
+    And Triton's names for what it counts too (`triton_metrics.py`).
     """
     return lambda: model_snapshots(runtime.statistics())
 
@@ -78,4 +88,45 @@ def model_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:
             samples=[((*labels, name), took(found).ns / 1e9) for labels, found in labelled for name, took in _PHASES],
         )
     )
-    return snapshots
+    snapshots.extend(_distributions(labelled))
+    return snapshots + triton_snapshots(statistics)
+
+
+def _distributions(labelled: Sequence[tuple[tuple[str, str], ModelStatistics]]) -> list[Snapshot]:
+    kept = [(labels, found.distributions) for labels, found in labelled if found.distributions is not None]
+    return [
+        Snapshot(
+            name="trilith_model_request_seconds",
+            kind="histogram",
+            help="Seconds that requests spent in a model, by phase.",
+            label_names=(*_LABELS, "phase"),
+            samples=[((*labels, name), buckets(found)) for labels, found in kept for name, buckets in _HISTOGRAMS],
+        ),
+        Snapshot(
+            name="trilith_model_queue_seconds",
+            kind="histogram",
+            help="Seconds that requests waited for a model, by priority.",
+            label_names=(*_LABELS, "priority"),
+            samples=[
+                ((*labels, str(priority)), buckets)
+                for labels, found in kept
+                for priority, buckets in found.queue.items()
+            ],
+        ),
+        Snapshot(
+            name="trilith_model_batch_rows",
+            kind="histogram",
+            help="Rows of the executed batches.",
+            label_names=_LABELS,
+            samples=[(labels, found.batch_rows) for labels, found in kept],
+        ),
+        Snapshot(
+            name="trilith_model_busy_seconds_total",
+            kind="counter",
+            help="Seconds that an instance was at work.",
+            label_names=(*_LABELS, "instance"),
+            samples=[
+                ((*labels, str(at)), seconds) for labels, found in kept for at, seconds in enumerate(found.busy_s)
+            ],
+        ),
+    ]

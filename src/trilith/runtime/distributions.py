@@ -1,0 +1,96 @@
+"""How long requests of one model took, phase by phase, and how large its batches were: histograms.
+
+Rule: a request costs two observations, a batch five; whatever else is shown is added up when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trilith.telemetry import Buckets, Distribution
+
+LATENCY_BOUNDS_S: Final = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0),
+)
+"""Upper bounds in seconds. Triton's own (0.1, 0.5, 2, 5) are among them."""
+BATCH_BOUNDS_ROWS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+"""Upper bounds of batch sizes."""
+_MAX_PRIORITIES: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelBuckets:
+    """A snapshot of one model version's histograms.
+
+    Attributes:
+        total: seconds from entering the queue to the answer, of requests that succeeded.
+        compute_input: seconds until the batch was assembled, once for each of its requests.
+        compute_infer: seconds in the model, likewise.
+        compute_output: seconds until the batch was split, likewise.
+        queue: seconds in the queue, by priority.
+        batch_rows: rows of the executed batches.
+        busy_s: seconds that each instance was at work.
+    """
+
+    total: Buckets
+    compute_input: Buckets
+    compute_infer: Buckets
+    compute_output: Buckets
+    queue: Mapping[int, Buckets]
+    batch_rows: Buckets
+    busy_s: tuple[float, ...]
+
+
+class ModelDistributions:
+    """Observes what one model version does."""
+
+    __slots__ = ("_busy_s", "_infer", "_input", "_output", "_queue", "_rows", "_total")
+
+    def __init__(self) -> None:
+        self._total = Distribution(LATENCY_BOUNDS_S)
+        self._input = Distribution(LATENCY_BOUNDS_S)
+        self._infer = Distribution(LATENCY_BOUNDS_S)
+        self._output = Distribution(LATENCY_BOUNDS_S)
+        self._rows = Distribution(BATCH_BOUNDS_ROWS)
+        self._queue: dict[int, Distribution] = {}
+        self._busy_s: dict[int, float] = {}
+
+    def waited(self, priority: int, seconds: float) -> None:
+        """A request of this priority left the queue in a batch that succeeded."""
+        queue = self._queue.get(priority)
+        if queue is None:
+            # Models tell few priorities apart; should one tell many, the lowest share a histogram.
+            priority = priority if len(self._queue) < _MAX_PRIORITIES else max(self._queue)
+            queue = self._queue.setdefault(priority, Distribution(LATENCY_BOUNDS_S))
+        queue.observe(seconds)
+
+    def answered(self, seconds: float) -> None:
+        """A request was answered."""
+        self._total.observe(seconds)
+
+    def executed(self, *, requests: int, rows: int, input_s: float, infer_s: float, output_s: float) -> None:
+        """A batch succeeded."""
+        self._rows.observe(rows)
+        self._input.observe(input_s, requests)
+        self._infer.observe(infer_s, requests)
+        self._output.observe(output_s, requests)
+
+    def busy(self, instance: int, seconds: float) -> None:
+        """An instance was at work."""
+        self._busy_s[instance] = self._busy_s.get(instance, 0.0) + seconds
+
+    def snapshot(self) -> ModelBuckets:
+        """What was observed until now."""
+        instances = max(self._busy_s, default=-1) + 1
+        return ModelBuckets(
+            total=self._total.buckets(),
+            compute_input=self._input.buckets(),
+            compute_infer=self._infer.buckets(),
+            compute_output=self._output.buckets(),
+            queue={priority: queue.buckets() for priority, queue in sorted(self._queue.items())},
+            batch_rows=self._rows.buckets(),
+            busy_s=tuple(self._busy_s.get(at, 0.0) for at in range(instances)),
+        )

@@ -1,0 +1,136 @@
+"""What models count under the names that Triton's dashboards ask for.
+
+Rule: names, labels and units are Triton's, so a counter's name has no `_total`. Every series of a model exists at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from trilith.runtime.distributions import LATENCY_BOUNDS_S
+from trilith.runtime.statistics import Duration, ModelStatistics
+from trilith.telemetry import Buckets, Kind, Snapshot
+
+_LABELS: Final = ("model", "version")
+_FIRST_RESPONSE_BOUNDS_S: Final = (0.1, 0.5, 2.0, 5.0)
+
+
+def _us(duration: Duration) -> int:
+    return duration.ns // 1000
+
+
+_NUMBERS: Final[tuple[tuple[str, Kind, str, Callable[[ModelStatistics], float]], ...]] = (
+    (
+        "nv_inference_request_success",
+        "counter",
+        "Number of successful inference requests, all batch sizes",
+        lambda found: found.success.count,
+    ),
+    (
+        "nv_inference_count",
+        "counter",
+        "Number of inferences performed (does not include cached requests)",
+        lambda found: found.inference_count,
+    ),
+    (
+        "nv_inference_exec_count",
+        "counter",
+        "Number of model executions performed (does not include cached requests)",
+        lambda found: found.execution_count,
+    ),
+    (
+        "nv_inference_request_duration_us",
+        "counter",
+        "Cumulative inference request duration in microseconds (includes cached requests)",
+        lambda found: _us(found.success),
+    ),
+    (
+        "nv_inference_queue_duration_us",
+        "counter",
+        "Cumulative inference queuing duration in microseconds (includes cached requests)",
+        lambda found: _us(found.queue),
+    ),
+    (
+        "nv_inference_compute_input_duration_us",
+        "counter",
+        "Cumulative compute input duration in microseconds (does not include cached requests)",
+        lambda found: _us(found.compute_input),
+    ),
+    (
+        "nv_inference_compute_infer_duration_us",
+        "counter",
+        "Cumulative compute inference duration in microseconds (does not include cached requests)",
+        lambda found: _us(found.compute_infer),
+    ),
+    (
+        "nv_inference_compute_output_duration_us",
+        "counter",
+        "Cumulative inference compute output duration in microseconds (does not include cached requests)",
+        lambda found: _us(found.compute_output),
+    ),
+    (
+        "nv_inference_pending_request_count",
+        "gauge",
+        "Instantaneous number of pending requests awaiting execution per-model.",
+        lambda found: found.waiting.waiting_items,
+    ),
+)
+_REASONS: Final[tuple[tuple[str, Callable[[ModelStatistics], int]], ...]] = (
+    ("BACKEND", lambda found: max(0, found.fail.count - found.expired - found.waiting.refused)),
+    ("CANCELED", lambda found: found.cancelled),
+    ("OTHER", lambda found: 0),
+    ("REJECTED", lambda found: found.expired + found.waiting.refused),
+)
+
+
+def triton_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:
+    """Statistics as Triton's metric families."""
+    labelled = [((found.name, str(found.version)), found) for found in statistics]
+    snapshots = [
+        Snapshot(
+            name=name,
+            kind=kind,
+            help=text,
+            label_names=_LABELS,
+            samples=[(labels, number(found)) for labels, found in labelled],
+        )
+        for name, kind, text, number in _NUMBERS
+    ]
+    snapshots.append(
+        Snapshot(
+            name="nv_inference_request_failure",
+            kind="counter",
+            help="Number of failed inference requests, all batch sizes",
+            label_names=("model", "reason", "version"),
+            samples=[
+                ((model, reason, version), count(found))
+                for (model, version), found in labelled
+                for reason, count in _REASONS
+            ],
+        )
+    )
+    snapshots.append(
+        Snapshot(
+            name="nv_inference_first_response_histogram_ms",
+            kind="histogram",
+            help="Duration from request to first response in milliseconds",
+            label_names=_LABELS,
+            samples=[
+                (labels, _first_response(found.distributions.total))
+                for labels, found in labelled
+                if found.distributions is not None
+            ],
+        )
+    )
+    return snapshots
+
+
+def _first_response(total: Buckets) -> Buckets:
+    """A model here gives one response, so the first is the whole answer."""
+    chosen = [total.cumulative[LATENCY_BOUNDS_S.index(bound)] for bound in _FIRST_RESPONSE_BOUNDS_S]
+    return Buckets(
+        bounds=tuple(bound * 1e3 for bound in _FIRST_RESPONSE_BOUNDS_S),
+        cumulative=(*chosen, total.cumulative[-1]),
+        total=total.total * 1e3,
+    )
