@@ -50,10 +50,10 @@ def test_a_bomb_in_many_members_stops_at_the_limit():
         (b"", b"deflate"),
         (b"no gzip", b"gzip"),
         (b"\x78\x9cno deflate", b"deflate"),
-        (gzip.compress(b"abc")[:-3], b"gzip"),
+        (gzip.compress(b"abc", mtime=0)[:-3], b"gzip"),
         (zlib.compress(b"abc")[:-1], b"deflate"),
         (zlib.compress(b"abc") + b"more", b"deflate"),
-        (gzip.compress(b"abc") + b"more", b"gzip"),
+        (gzip.compress(b"abc", mtime=0) + b"more", b"gzip"),
     ],
 )
 def test_what_is_broken_is_refused(body, coding):
