@@ -9,6 +9,7 @@
           UnknownModel         no model of that name (or version) is loaded
         MethodNotAllowed       the route exists, the HTTP method does not
         Forbidden              the caller may not do this
+      AlreadyExists          what should be made is there already
         Unsupported            understood, and deliberately not offered
       CapacityError            the request is fine: try again later
         QueueFull              a bound on waiting work was met
@@ -21,6 +22,7 @@
         ModelError             a model's execution raised
         ServiceError           a service's method raised
         ReplicaLost            the process that held the request died
+        UnknownFailure         a model failed and will not say how
       SetupError               the program cannot be started as asked (never sent to a client)
         InvalidConfig          a configuration value is wrong; the message has its path
         UnknownReference       a model, service or file reference resolves to nothing
@@ -104,6 +106,12 @@ class Forbidden(CallerError):
     code = "forbidden"
 
 
+class AlreadyExists(CallerError):
+    """What the request would make is there already."""
+
+    code = "already_exists"
+
+
 class Unsupported(CallerError):
     """The request is understood and deliberately not offered."""
 
@@ -174,6 +182,12 @@ class ReplicaLost(ExecutionError):
     """The process that held the request died, and running it again may not be safe."""
 
     code = "replica_lost"
+
+
+class UnknownFailure(ExecutionError):
+    """A model's execution failed in a way that it does not name."""
+
+    code = "unknown_failure"
 
 
 class SetupError(TrilithError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from trilith.core.backoff import StartBackoff
 from trilith.orchestration.state import ReplicaState
 
 _LIVE = (ReplicaState.STARTING, ReplicaState.RUNNING)
@@ -77,53 +78,6 @@ class Limits:
 
 Key = tuple[str, int]
 """A service and its revision: the failures of a change are not those of what serves."""
-
-
-class StartBackoff:
-    """When a service whose replicas die may be started again. Pure.
-
-    The wait doubles with each death in a row, from `first_s` to `most_s`; a replica that has run for `healthy_s` clears
-    the count. After `attempts` starts in a row of which none became ready the service is given up. One that becomes
-    ready and dies is never given up: what it dies of may be what it is asked, and that may end.
-    """
-
-    def __init__(
-        self, *, first_s: float = 0.1, most_s: float = 10.0, attempts: int = 6, healthy_s: float = 10.0
-    ) -> None:
-        self._first_s = first_s
-        self._most_s = most_s
-        self._attempts = attempts
-        self._healthy_s = healthy_s
-        self._deaths: dict[Key, int] = {}
-        self._failed_starts: dict[Key, int] = {}
-        self._not_before: dict[Key, float] = {}
-
-    def exited(self, key: Key, *, ready_for_s: float | None, now: float) -> None:
-        """Notes that a replica died by itself. `ready_for_s`: how long it had been running, None when it never was."""
-        if ready_for_s is not None and ready_for_s >= self._healthy_s:
-            self._deaths[key] = 0
-        deaths = self._deaths[key] = self._deaths.get(key, 0) + 1
-        self._failed_starts[key] = self._failed_starts.get(key, 0) + 1 if ready_for_s is None else 0
-        # The first death of a replica that did work is replaced at once; storms are slowed.
-        wait_s = 0.0 if deaths == 1 and ready_for_s is not None else self._first_s * 2 ** min(deaths - 1, 30)
-        self._not_before[key] = now + min(wait_s, self._most_s)
-
-    def not_before(self, key: Key) -> float:
-        """The earliest instant, in seconds, at which a replica may be started; 0.0 for at once."""
-        return self._not_before.get(key, 0.0)
-
-    def given_up(self, key: Key) -> bool:
-        """Whether it failed to start too often in a row."""
-        return self.failed_starts(key) >= self._attempts
-
-    def failed_starts(self, key: Key) -> int:
-        """Starts in a row of which none became ready."""
-        return self._failed_starts.get(key, 0)
-
-    def forget(self, key: Key) -> None:
-        """Starts afresh."""
-        for book in (self._deaths, self._failed_starts, self._not_before):
-            book.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)

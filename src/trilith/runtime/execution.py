@@ -15,6 +15,7 @@ import numpy as np
 
 from trilith.core.clock import Clock
 from trilith.core.foreign import named_error
+from trilith.core.request import Parameter
 from trilith.core.tensor import Array
 from trilith.errors import ModelError, TrilithError
 from trilith.runtime.backends.port import Backend, Batch
@@ -30,6 +31,7 @@ class Executed:
     Attributes:
         tickets: the requests.
         outputs: one mapping of tensors for each of them; None when the execution failed.
+        parameters: those of each answer, where the model gives any; else None.
         error: why it failed, or None.
         rows: rows in all.
         batched_at: instants in seconds: the batch left the queue, ...
@@ -47,6 +49,7 @@ class Executed:
         "input_at",
         "output_at",
         "outputs",
+        "parameters",
         "retried",
         "rows",
         "started_at",
@@ -59,6 +62,7 @@ class Executed:
         self.batched_at = batched_at
         self.started_at = self.input_at = self.infer_at = self.output_at = started_at
         self.outputs: Sequence[dict[str, Array]] | None = None
+        self.parameters: Sequence[dict[str, Parameter]] | None = None
         self.error: TrilithError | None = None
         self.retried = False
 

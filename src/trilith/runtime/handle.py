@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.tensor import TensorSpec
+from trilith.runtime.backends.port import LifeReport
 from trilith.runtime.life import ModelEvent, ModelState, next_state
 from trilith.runtime.loading import LoadedVersion
 from trilith.runtime.spec import ModelSpec
@@ -16,6 +17,7 @@ _PUBLIC_REASONS: Final = {
     ModelEvent.FAILED: "failed to load; see the server's log",
     ModelEvent.UNLOADED: "unloaded",
     ModelEvent.STOPPED: "the runtime was stopped",
+    ModelEvent.LOST: "no instance is alive; see the server's log",
 }
 
 
@@ -34,6 +36,7 @@ class ModelHandle:
         max_batch_size: most rows of a request; 0 when there is no batch dimension.
         labels: labels of outputs that have them.
         metadata: free text that the model file carries.
+        recovering: whether it is not ready only because its instances died and are being started again: requests wait.
     """
 
     __slots__ = (
@@ -49,6 +52,7 @@ class ModelHandle:
         "outputs",
         "platform",
         "reason",
+        "recovering",
         "state",
         "version",
     )
@@ -63,6 +67,7 @@ class ModelHandle:
         self.filename = config.filename or filename
         self.state = ModelState.LOADING
         self.reason = ""
+        self.recovering = False
         self.inputs: tuple[TensorSpec, ...] = ()
         self.outputs: tuple[TensorSpec, ...] = ()
         self.max_batch_size = 0
@@ -103,6 +108,7 @@ class ModelHandle:
 
     def became_ready(self, loaded: LoadedVersion) -> None:
         """Notes what loading found. For the runtime."""
+        self.config = loaded.spec
         self.inputs, self.outputs = loaded.offer.inputs, loaded.offer.outputs
         self.max_batch_size = loaded.offer.max_batch_size
         self.labels, self.metadata = loaded.labels, loaded.signature.metadata
@@ -115,8 +121,19 @@ class ModelHandle:
             Bug: it cannot happen in this state.
         """
         self.state = next_state(self.state, event)
+        self.recovering = False
         self._last_event = event
         self.reason = reason or self.public_reason
+
+    def changed_life(self, report: LifeReport) -> None:
+        """Notes that its instances all died, or that one lives again. For the runtime."""
+        if report.alive:
+            if self._last_event is ModelEvent.LOST:
+                self.became(ModelEvent.RESTORED)
+                self.reason = ""
+        elif self.ready or self._last_event is ModelEvent.LOST:
+            self.became(ModelEvent.LOST, report.reason)
+            self.recovering = not report.over
 
     def config_proto(self) -> Any:
         """The configuration as Triton's `ModelConfig` message, completed with what the model says of itself."""

@@ -29,6 +29,8 @@ class ModelEvent(enum.StrEnum):
     RETIRED = "retired"  # somebody wants it unloaded: what is in flight ends
     UNLOADED = "unloaded"
     STOPPED = "stopped"  # the runtime as a whole
+    LOST = "lost"  # no instance lives any more
+    RESTORED = "restored"  # one does again
 
 
 TRANSITIONS: Final[Mapping[tuple[ModelState, ModelEvent], ModelState]] = {
@@ -38,6 +40,9 @@ TRANSITIONS: Final[Mapping[tuple[ModelState, ModelEvent], ModelState]] = {
     (ModelState.LOADING, ModelEvent.STOPPED): ModelState.UNAVAILABLE,
     (ModelState.READY, ModelEvent.RETIRED): ModelState.UNLOADING,
     (ModelState.READY, ModelEvent.STOPPED): ModelState.UNAVAILABLE,
+    (ModelState.READY, ModelEvent.LOST): ModelState.UNAVAILABLE,
+    (ModelState.UNAVAILABLE, ModelEvent.LOST): ModelState.UNAVAILABLE,  # it is given up
+    (ModelState.UNAVAILABLE, ModelEvent.RESTORED): ModelState.READY,
     (ModelState.UNLOADING, ModelEvent.RETIRED): ModelState.UNLOADING,  # whoever unloaded it gave up
     (ModelState.UNLOADING, ModelEvent.UNLOADED): ModelState.UNAVAILABLE,
     (ModelState.UNLOADING, ModelEvent.STOPPED): ModelState.UNAVAILABLE,

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from trilith.core.foreign import named_error
 from trilith.core.model import ModelSignature
-from trilith.errors import SetupError
-from trilith.runtime.backends.port import Backend, ModelFile
+from trilith.errors import InvalidConfig, SetupError
+from trilith.runtime.backends.port import Backend, ModelFile, RequestBackend
 from trilith.runtime.backends.reduced import ReducedBackend
 from trilith.runtime.repository import ModelPlan, read_labels
 from trilith.runtime.served import batching_config
 from trilith.runtime.signature import Offer, complete
 from trilith.runtime.sources.progress import Progress
-from trilith.runtime.spec import ModelSource
+from trilith.runtime.spec import ModelSource, ModelSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +26,14 @@ class LoadedVersion:
 
     Attributes:
         backends: one for all instances, or one for each.
+        spec: the configuration, with what the model completed of it.
         offer: what clients may send and get.
         signature: what the model says of itself.
         labels: labels of outputs that have them.
     """
 
-    backends: tuple[Backend, ...]
+    backends: tuple[Backend | RequestBackend, ...]
+    spec: ModelSpec
     offer: Offer
     signature: ModelSignature
     labels: dict[str, tuple[str, ...]]
@@ -48,16 +50,18 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
     Raises:
         SetupError: why it cannot be served; the message names the model and the file.
     """
-    backends: list[Backend] = []
+    backends: list[Backend | RequestBackend] = []
     try:
         if file.spec.source is not None:
             file = replace(file, path=_fetch(file.spec.source, plan.folder, progress))
         signature = _add(backends, plan, file)
-        offer = complete(plan.spec, signature)
-        batching_config(plan.spec, offer)
-        shared = plan.spec.instances.share and backends[0].concurrent
-        for instance in range(1, 1 if shared else plan.spec.instances.count):
-            _add(backends, plan, replace(file, instance=instance))
+        first = backends[0]
+        spec = first.completed() if isinstance(first, RequestBackend) else plan.spec
+        offer = complete(spec, signature)
+        batching_config(spec, offer)
+        shared = spec.instances.share and first.concurrent
+        for instance in range(1, 1 if shared else spec.instances.count):
+            _add(backends, plan, replace(file, spec=spec, instance=instance))
         labels = read_labels(plan.folder, plan.spec)
     except Exception as error:
         for backend in backends:
@@ -67,15 +71,20 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
         raise SetupError(f"model '{file.model}' version {file.version}: {named_error(error)}") from error
     return LoadedVersion(
         backends=tuple(backends),
+        spec=spec,
         offer=offer,
         signature=signature,
         labels=labels,
     )
 
 
-def _add(backends: list[Backend], plan: ModelPlan, file: ModelFile) -> ModelSignature:
+def _add(backends: list[Backend | RequestBackend], plan: ModelPlan, file: ModelFile) -> ModelSignature:
     backend = plan.kind.create(file)
     if plan.spec.reductions:
+        if isinstance(backend, RequestBackend):
+            raise InvalidConfig(
+                f"model '{file.model}': outputs: reduce: is not offered for backend {plan.spec.backend!r}; remove it"
+            )
         backend = ReducedBackend(backend, plan.spec.reductions)
     backends.append(backend)
     return backend.load()

@@ -77,6 +77,17 @@ class ModelQueue:
             self._idle.append(instance)
             return True
 
+    def leave(self, instance: Instance) -> None:
+        """Notes that the instance takes nothing until it asks again, and lets another one go for what waits."""
+        another: Instance | None = None
+        with self._lock:
+            if instance in self._idle:
+                self._unlist(instance)
+            if self._idle and len(self._batcher):
+                another = self._next_idle(self._clock.now())
+        if another is not None:
+            another.wake()
+
     def cancel(self, ticket: Ticket) -> bool:
         """Takes a ticket back. False when it does not wait any more."""
         with self._lock:

@@ -40,6 +40,7 @@ from trilith.runtime.sources.progress import Progress, silent
 from trilith.runtime.spec import ModelSpec
 from trilith.runtime.statistics import ModelStatistics
 from trilith.runtime.ticket import OnDone, Ticket
+from trilith.telemetry import Snapshot
 
 _log: Final = logging.getLogger("trilith.runtime")
 
@@ -160,6 +161,10 @@ class Runtime:
             self._refuse_unknown(name, "")
         models = self._models if name is None else {name: self._models[name]}
         return [served.statistics() for _, model in sorted(models.items()) for served in model.served.values()]
+
+    def model_metrics(self) -> list[Snapshot]:
+        """What models count for themselves."""
+        return [snapshot for kind in self._kinds.values() if kind.metrics is not None for snapshot in kind.metrics()]
 
     async def infer(self, request: InferRequest, context: Context | None = None) -> InferResponse:
         """Runs one request. Cancelling the caller takes the request back.
@@ -282,7 +287,7 @@ class Runtime:
                 failures.append(result)
                 handle.became(ModelEvent.FAILED, str(result))
             else:
-                served[handle.version] = self._serve(plan.spec, handle, result)
+                served[handle.version] = self._serve(handle, result)
         if not served:
             raise _load_error(failures)
         retired, model.served, model.handles = model.served, served, handles
@@ -292,18 +297,19 @@ class Runtime:
             _log.error("a version of model '%s' is unavailable: %s", plan.spec.name, failure)
         return self.model(plan.spec.name)
 
-    def _serve(self, spec: ModelSpec, handle: ModelHandle, loaded: LoadedVersion) -> ServedModel:
+    def _serve(self, handle: ModelHandle, loaded: LoadedVersion) -> ServedModel:
         served = ServedModel(
             version=handle.version,
-            spec=spec,
+            spec=loaded.spec,
             offer=loaded.offer,
             backends=loaded.backends,
             clock=self._clock,
             loop=self._loop,
             outbox=self._outbox,
+            on_life=handle.changed_life,
         )
-        served.start()
         handle.became_ready(loaded)
+        served.start()
         return served
 
     def _route(self, name: str) -> None:

@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from trilith.core.clock import Clock
 from trilith.core.context import Context
-from trilith.core.request import InferRequest, InferResponse
+from trilith.core.request import InferRequest, InferResponse, Parameter
 from trilith.core.timeline import BATCHED, INFER, INPUT, OUTPUT, QUEUED, STARTED
-from trilith.errors import DeadlineExceeded, Draining, QueueTimeout, TrilithError
-from trilith.runtime.backends.port import Backend
+from trilith.errors import DeadlineExceeded, Draining, NoReadyReplica, QueueTimeout, TrilithError
+from trilith.runtime.backends.port import Backend, LifeReport, RequestBackend
 from trilith.runtime.execution import Executed, Execution
 from trilith.runtime.instances import InlineInstance, Instance, InstanceThread
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.queue import ModelQueue
+from trilith.runtime.request_instances import RequestInstance
 from trilith.runtime.schedule import ArrivalOrder, BatchingConfig, DeadlineHeap, TimeoutAction
 from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
@@ -47,6 +51,7 @@ class ServedModel:
         clock: tells the time.
         loop: the loop that calls everything here.
         outbox: the way from threads to that loop.
+        on_life: told when the last living instance dies, when one lives again, and when none ever will.
     """
 
     def __init__(
@@ -55,15 +60,19 @@ class ServedModel:
         version: str,
         spec: ModelSpec,
         offer: Offer,
-        backends: Sequence[Backend],
+        backends: Sequence[Backend | RequestBackend],
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         outbox: Outbox,
+        on_life: Callable[[LifeReport], None] = lambda _: None,
     ) -> None:
         self.name = spec.name
         self.version = version
         self._spec = spec
+        self._offer = offer
         self._backends = backends
+        self._on_life = on_life
+        self._remote: list[RequestInstance] = []
         self._clock = clock
         self._loop = loop
         self._outbox = outbox
@@ -93,7 +102,25 @@ class ServedModel:
 
     def start(self) -> None:
         """Starts the instances."""
-        backends = self._backends
+        self._remote = [
+            RequestInstance(
+                self._loop,
+                self._queue,
+                backend,
+                self._offer,
+                self._clock,
+                functools.partial(self._finish, at),
+                self._changed_life,
+            )
+            for at, backend in enumerate(self._backends)
+            if isinstance(backend, RequestBackend)
+        ]
+        if self._remote:
+            self._instances = list(self._remote)
+            for instance in self._remote:
+                instance.start()
+            return
+        backends = [backend for backend in self._backends if not isinstance(backend, RequestBackend)]
         if len(backends) == 1 and backends[0].inline:
             finish = functools.partial(self._finish, 0)
             self._instances = [InlineInstance(self._loop, self._queue, self._execution, backends[0], finish)]
@@ -119,6 +146,8 @@ class ServedModel:
             DeadlineExceeded: it came too late.
         """
         admitted = self._validator.admit(request)
+        if self._remote and all(instance.life.over for instance in self._remote):
+            raise NoReadyReplica(self._remote[0].life.reason)
         now = self._clock.now()
         priority = self._priority(request.priority)
         deadline = self._deadline(context, now)
@@ -162,7 +191,15 @@ class ServedModel:
     def statistics(self) -> ModelStatistics:
         """What this version has done since it was loaded."""
         waiting = self._queue.statistics()
-        return self._statistics.snapshot(waiting, max(0, self._outstanding - waiting.waiting_items))
+        restarts: Counter[str] = Counter()
+        for instance in self._remote:
+            restarts.update(instance.life.restarts)
+        return self._statistics.snapshot(
+            waiting,
+            max(0, self._outstanding - waiting.waiting_items),
+            alive=sum(instance.life.alive for instance in self._remote) if self._remote else len(self._instances),
+            restarts=restarts,
+        )
 
     async def drain(self, timeout_s: float) -> bool:
         """Refuses new requests, and finishes those that wait and run. False when time ran out.
@@ -198,6 +235,19 @@ class ServedModel:
         for backend in self._backends:
             backend.close()
         return True
+
+    def _changed_life(self, report: LifeReport) -> None:
+        """One instance died or came back: news when it was the last, or the first."""
+        if report.alive:
+            if sum(instance.life.alive for instance in self._remote) == 1:
+                self._on_life(report)
+        elif not any(instance.life.alive for instance in self._remote):
+            over = all(instance.life.over for instance in self._remote)
+            self._on_life(report if report.over == over else replace(report, over=over))
+            for ticket in self._queue.clear() if over else ():
+                self._leave(1)
+                if not ticket.done:
+                    self._fail(ticket, NoReadyReplica(report.reason))
 
     # -- one ticket --------------------------------------------------------------------------------------------------
 
@@ -313,7 +363,8 @@ class ServedModel:
         ]
         distributions = self._statistics.distributions
         answered, seconds = 0, 0.0
-        for ticket, outputs in zip(tickets, part.outputs or (), strict=True):
+        parameters: Iterable[dict[str, Parameter]] = part.parameters or itertools.repeat({})
+        for ticket, outputs, said in zip(tickets, part.outputs or (), parameters, strict=False):
             enqueued_at = ticket.enqueued_at
             distributions.waited(ticket.priority, part.batched_at - enqueued_at)
             if ticket.done:
@@ -321,7 +372,9 @@ class ServedModel:
             if ticket.context is not None:
                 timeline = ticket.context.timeline.child(self._timeline_name, _FLOOR)
                 timeline.stamps = [(QUEUED, enqueued_at), *stamps]
-            response = InferResponse(model=self.name, version=version, outputs=outputs, id=ticket.request.id)
+            response = InferResponse(
+                model=self.name, version=version, outputs=outputs, id=ticket.request.id, parameters=dict(said)
+            )
             if self._order is not None:
                 self._release(self._order.finish(ticket, ticket.priority, response))
                 continue

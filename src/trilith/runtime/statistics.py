@@ -8,7 +8,8 @@ Rule 2: everything is counted on the loop's thread, so nothing is locked.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from trilith.runtime.distributions import ModelBuckets, ModelDistributions
 from trilith.runtime.schedule import QueueStatistics
@@ -67,6 +68,8 @@ class ModelStatistics:
         running: requests that execute now.
         waiting: what waits now, and the queue's own counts.
         distributions: histograms, or None where nobody kept them.
+        alive: instances that take batches.
+        restarts: how often an instance was started again, by why.
     """
 
     name: str
@@ -87,6 +90,8 @@ class ModelStatistics:
     running: int
     waiting: QueueStatistics
     distributions: ModelBuckets | None = None
+    alive: int = 1
+    restarts: Mapping[str, int] = field(default_factory=dict)
 
 
 class _BatchSums:
@@ -147,7 +152,9 @@ class StatisticsCollector:
         self._failures += 1
         self._failure_s += seconds
 
-    def snapshot(self, waiting: QueueStatistics, running: int) -> ModelStatistics:
+    def snapshot(
+        self, waiting: QueueStatistics, running: int, *, alive: int = 1, restarts: Mapping[str, int] | None = None
+    ) -> ModelStatistics:
         """What was counted until now."""
         return ModelStatistics(
             name=self._name,
@@ -176,6 +183,8 @@ class StatisticsCollector:
             running=running,
             waiting=waiting,
             distributions=self.distributions.snapshot(),
+            alive=alive,
+            restarts=restarts or {},
         )
 
 

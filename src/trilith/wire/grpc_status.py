@@ -40,12 +40,14 @@ _STATUS: Final[dict[type[errors.TrilithError], GrpcStatus]] = {
     errors.NotFound: GrpcStatus.NOT_FOUND,
     errors.MethodNotAllowed: GrpcStatus.UNIMPLEMENTED,
     errors.Forbidden: GrpcStatus.PERMISSION_DENIED,
+    errors.AlreadyExists: GrpcStatus.ALREADY_EXISTS,
     errors.Unsupported: GrpcStatus.UNIMPLEMENTED,
     errors.CapacityError: GrpcStatus.UNAVAILABLE,
     errors.QueueFull: GrpcStatus.RESOURCE_EXHAUSTED,
     errors.DeadlineExceeded: GrpcStatus.DEADLINE_EXCEEDED,
     errors.Cancelled: GrpcStatus.CANCELLED,
     errors.ReplicaLost: GrpcStatus.UNAVAILABLE,
+    errors.UnknownFailure: GrpcStatus.UNKNOWN,
 }
 
 

@@ -22,6 +22,7 @@ _STATUS: Final[dict[type[errors.TrilithError], int]] = {
     errors.UnknownModel: 404,
     errors.MethodNotAllowed: 405,
     errors.Forbidden: 403,
+    errors.AlreadyExists: 400,
     errors.Unsupported: 501,
     errors.CapacityError: 503,
     errors.QueueFull: 429,
@@ -33,6 +34,7 @@ _STATUS: Final[dict[type[errors.TrilithError], int]] = {
     errors.ModelError: 500,
     errors.ServiceError: 500,
     errors.ReplicaLost: 502,
+    errors.UnknownFailure: 500,
     errors.SetupError: 500,
     errors.Bug: 500,
 }

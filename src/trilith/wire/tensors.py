@@ -22,13 +22,14 @@ from trilith.wire.oip_tensor import Signature, array_from_raw, checked_count, ra
 
 Buffer = bytes | bytearray | memoryview
 _HeadT = TypeVar("_HeadT")
-_TensorHead = tuple[str, str, tuple[int, ...]]
+TensorHead = tuple[str, str, tuple[int, ...]]
+"""Name, datatype and shape of a tensor whose bytes travel beside it."""
 
 
 class _RequestHead(msgspec.Struct, array_like=True, frozen=True):
     model: str
     version: str
-    tensors: list[_TensorHead]
+    tensors: list[TensorHead]
     outputs: tuple[str, ...] = ()
     id: str = ""
     parameters: dict[str, Parameter] = {}
@@ -39,7 +40,7 @@ class _RequestHead(msgspec.Struct, array_like=True, frozen=True):
 class _ResponseHead(msgspec.Struct, array_like=True, frozen=True):
     model: str
     version: str
-    tensors: list[_TensorHead]
+    tensors: list[TensorHead]
     id: str = ""
     parameters: dict[str, Parameter] = {}
 
@@ -60,7 +61,7 @@ def pack_request(request: InferRequest, *, datatypes: Mapping[str, DataType] | N
     Raises:
         InvalidInput: an array has a dtype that no tensor can have.
     """
-    heads, buffers = _pack_tensors(request.model, request.inputs, datatypes or {})
+    heads, buffers = pack_tensors(request.model, request.inputs, datatypes or {})
     head = _RequestHead(
         request.model,
         request.version,
@@ -84,7 +85,7 @@ def unpack_request(buffers: Sequence[Buffer]) -> InferRequest:
     return InferRequest(
         model=head.model,
         version=head.version,
-        inputs=_unpack_tensors(head.model, head.tensors, buffers),
+        inputs=unpack_tensors(head.model, head.tensors, buffers[1:]),
         outputs=head.outputs,
         id=head.id,
         parameters=head.parameters,
@@ -104,7 +105,7 @@ def pack_response(response: InferResponse, *, outputs: Sequence[TensorSpec] = ()
         InvalidInput: an array has a dtype that no tensor can have.
     """
     datatypes = {spec.name: spec.datatype for spec in outputs}
-    heads, buffers = _pack_tensors(response.model, response.outputs, datatypes)
+    heads, buffers = pack_tensors(response.model, response.outputs, datatypes)
     head = _ResponseHead(response.model, response.version, heads, response.id, response.parameters)
     return [_encoder.encode(head), *buffers]
 
@@ -119,17 +120,27 @@ def unpack_response(buffers: Sequence[Buffer]) -> InferResponse:
     return InferResponse(
         model=head.model,
         version=head.version,
-        outputs=_unpack_tensors(head.model, head.tensors, buffers),
+        outputs=unpack_tensors(head.model, head.tensors, buffers[1:]),
         id=head.id,
         parameters=head.parameters,
     )
 
 
-def _pack_tensors(
+def pack_tensors(
     model: str, tensors: Mapping[str, Array], datatypes: Mapping[str, DataType]
-) -> tuple[list[_TensorHead], list[Buffer]]:
+) -> tuple[list[TensorHead], list[Buffer]]:
+    """What is said of the tensors of one message, and their buffers, which share memory with the arrays.
+
+    Args:
+        model: its name, for messages.
+        tensors: by name.
+        datatypes: by name, where the array does not tell (BF16).
+
+    Raises:
+        InvalidInput: an array has a dtype that no tensor can have.
+    """
     signature = Signature(model=model)
-    heads: list[_TensorHead] = []
+    heads: list[TensorHead] = []
     buffers: list[Buffer] = []
     for name, array in tensors.items():
         datatype = datatypes.get(name)
@@ -166,14 +177,19 @@ def _decode(decoder: msgspec.msgpack.Decoder[_HeadT], buffers: Sequence[Buffer])
         raise InvalidInput(f"the header of a tensor message could not be read: {error}") from error
 
 
-def _unpack_tensors(model: str, heads: Sequence[_TensorHead], buffers: Sequence[Buffer]) -> dict[str, Array]:
-    if len(heads) != len(buffers) - 1:
+def unpack_tensors(model: str, heads: Sequence[TensorHead], buffers: Sequence[Buffer]) -> dict[str, Array]:
+    """The inverse of `pack_tensors`. The arrays share memory with the buffers, and are read-only if those are.
+
+    Raises:
+        InvalidInput: heads and buffers do not fit each other.
+    """
+    if len(heads) != len(buffers):
         raise InvalidInput(
-            f"model '{model}': the header names {len(heads)} tensors, but {len(buffers) - 1} buffers came with it"
+            f"model '{model}': the header names {len(heads)} tensors, but {len(buffers)} buffers came with it"
         )
     signature = Signature(model=model)
     tensors: dict[str, Array] = {}
-    for (name, word, shape), raw in zip(heads, buffers[1:], strict=True):
+    for (name, word, shape), raw in zip(heads, buffers, strict=True):
         datatype = _DATATYPES.get(word)
         if datatype is None:
             raise InvalidInput(

@@ -38,7 +38,7 @@ ENTRANCES = {
     "h2": set(),
     "hyperframe": set(),
     "ray": set(),
-    "torch": {"runtime/backends/pytorch.py"},
+    "torch": {"runtime/backends/pytorch.py", "runtime/backends/python/pb_utils/tensor.py"},
     "openvino": {"runtime/backends/openvino.py"},
     "sklearn": {"runtime/backends/sklearn.py"},
     "skops": {"runtime/backends/sklearn.py"},

@@ -21,6 +21,7 @@ class FakeModel:
     state = "READY"
     public_reason = ""
     allows_timeouts = True
+    recovering = False
 
     def __init__(self, name="m", datatype=DataType.FP32):
         self.name = name
@@ -75,6 +76,9 @@ class FakeRuntime:
 
     def models(self):
         return list(self.loaded.values())
+
+    def model_metrics(self):
+        return []
 
     def statistics(self, name=None):
         return [model_statistics(found) for found in self.loaded if name in (None, found)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trilith.core.backoff import StartBackoff
 from trilith.orchestration.reconcile import (
     DesiredService,
     Drain,
@@ -14,7 +15,6 @@ from trilith.orchestration.reconcile import (
     Limits,
     ObservedReplica,
     Start,
-    StartBackoff,
     reconcile,
 )
 from trilith.orchestration.state import ReplicaState

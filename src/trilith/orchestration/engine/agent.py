@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from trilith.core.backoff import StartBackoff
 from trilith.errors import SetupError
 from trilith.orchestration.engine import control, narration
 from trilith.orchestration.engine.described import Application, revision_of
@@ -24,7 +25,7 @@ from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.reload import source_changes, source_folder
 from trilith.orchestration.engine.replicas import Replica, ReplicaBook
 from trilith.orchestration.health import silent
-from trilith.orchestration.reconcile import Drain, Kill, Limits, Start, StartBackoff, reconcile
+from trilith.orchestration.reconcile import Drain, Kill, Limits, Start, reconcile
 from trilith.orchestration.revisions import Revision, Revisions
 from trilith.orchestration.spec import ServeOptions
 from trilith.orchestration.state import ReplicaEvent, ReplicaState

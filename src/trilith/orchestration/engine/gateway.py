@@ -21,6 +21,7 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
+from trilith.core.lifeline import die_with_parent
 from trilith.errors import NotFound, TrilithError, UnknownReference
 from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import HttpLimits, HttpRequest, HttpServer, tls_context
@@ -37,7 +38,7 @@ from trilith.orchestration.engine.hello import Hello, decode_notice
 from trilith.orchestration.engine.launch import GatewayArguments
 from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.node_models import NodeModels
-from trilith.orchestration.engine.process import die_with_parent, open_to_agent, raise_descriptor_limit
+from trilith.orchestration.engine.process import open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
 from trilith.orchestration.engine.sinks import PeerSink

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import os
 import resource
@@ -22,19 +21,7 @@ from trilith.orchestration.engine.control import AnyMessage
 from trilith.orchestration.engine.control_channel import ControlChannel, open_channel
 
 _log: Final = logging.getLogger("trilith.agent")
-_PR_SET_PDEATHSIG = 1
 _MOST_DESCRIPTORS = 65_536
-
-
-def die_with_parent(expected_parent: int) -> None:
-    """Asks the kernel to kill this process when its parent dies. Call it first thing in a child.
-
-    Args:
-        expected_parent: the agent's process id; when it is not the parent any more, this process ends at once.
-    """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != expected_parent:
-        raise SystemExit(1)
 
 
 def raise_descriptor_limit() -> int:

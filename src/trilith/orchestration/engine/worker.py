@@ -22,13 +22,14 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from trilith.core.lifeline import die_with_parent
 from trilith.errors import SetupError, TrilithError
 from trilith.net.transport import LostCall, Peer, connect
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.hello import Hello, Join
 from trilith.orchestration.engine.launch import WorkerArguments
-from trilith.orchestration.engine.process import die_with_parent, open_to_agent, raise_descriptor_limit
+from trilith.orchestration.engine.process import open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.remote import GatewayLink, RemoteResolver
 from trilith.orchestration.engine.served_calls import ServedCalls
 from trilith.orchestration.engine.snapshot import use_snapshot

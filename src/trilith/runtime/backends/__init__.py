@@ -4,6 +4,28 @@ from __future__ import annotations
 
 from trilith.core.model import ModelSignature
 from trilith.runtime.backends.builtin import builtin_backends
-from trilith.runtime.backends.port import Backend, BackendKind, Batch, ModelFile
+from trilith.runtime.backends.port import (
+    Answered,
+    Backend,
+    BackendKind,
+    Batch,
+    LifeReport,
+    ModelFile,
+    Outcome,
+    RequestBackend,
+    RequestBatch,
+)
 
-__all__ = ["Backend", "BackendKind", "Batch", "ModelFile", "ModelSignature", "builtin_backends"]
+__all__ = [
+    "Answered",
+    "Backend",
+    "BackendKind",
+    "Batch",
+    "LifeReport",
+    "ModelFile",
+    "ModelSignature",
+    "Outcome",
+    "RequestBackend",
+    "RequestBatch",
+    "builtin_backends",
+]

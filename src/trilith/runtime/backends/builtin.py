@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from trilith.runtime.backends.port import Backend, BackendKind, ModelFile
+from trilith.runtime.backends.port import Backend, BackendKind, ModelFile, RequestBackend
+from trilith.runtime.backends.python.counted import CountedByModels
 
 
 def builtin_backends() -> dict[str, BackendKind]:
     """A new registry; a `Runtime` may be given further ones. Where a file's name fits several, the first has it."""
+    counted = CountedByModels()
+
+    def python(file: ModelFile) -> RequestBackend:
+        from trilith.runtime.backends.python.backend import PythonBackend
+
+        return PythonBackend(file, counted)
+
     return {
         "onnxruntime": BackendKind(create=_onnxruntime, filename="model.onnx", platform="onnxruntime_onnx"),
         "pytorch": BackendKind(
@@ -20,6 +28,7 @@ def builtin_backends() -> dict[str, BackendKind]:
             create=_fil, filename="xgboost.model", alternatives=("xgboost.json", "xgboost.ubj", "model.txt")
         ),
         "identity": BackendKind(create=_identity),
+        "python": BackendKind(create=python, filename="model.py", metrics=counted.snapshots),
     }
 
 

@@ -1,6 +1,7 @@
 """The port between the runtime and whatever executes a model.
 
 Rule 1: four methods. The runtime batches, validates, splits and times; a backend loads, runs and closes.
+    A `RequestBackend` gets the requests of a batch as they are instead, and answers later.
 Rule 2: an adapter imports this file, never the reverse.
 Rule 3: a backend need not defend itself: `run` gets validated, native, C-contiguous arrays, and is called from one
     thread at a time unless it says `concurrent`.
@@ -8,15 +9,20 @@ Rule 3: a backend need not defend itself: `run` gets validated, native, C-contig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from trilith.core.model import ModelSignature
-from trilith.core.request import InferRequest
+from trilith.core.request import InferRequest, Parameter
 from trilith.core.tensor import Array
+from trilith.errors import TrilithError
+from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
+from trilith.telemetry import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +97,102 @@ class Backend(Protocol):
         ...
 
 
+class RequestBatch(ABC):
+    """The requests of one batch, each as it is: with its own shapes, none joined to another.
+
+    Attributes:
+        requests: as they were submitted.
+        inputs: for each request its validated inputs by name, in the model's order.
+        outputs: for each request the names of the outputs wanted.
+    """
+
+    __slots__ = ("inputs", "outputs", "requests")
+
+    def __init__(
+        self,
+        requests: Sequence[InferRequest],
+        inputs: Sequence[dict[str, Array]],
+        outputs: Sequence[tuple[str, ...]],
+    ) -> None:
+        self.requests = requests
+        self.inputs = inputs
+        self.outputs = outputs
+
+    @abstractmethod
+    def is_awaited(self, at: int) -> bool:
+        """Whether somebody still waits for the answer of request `at`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The outputs of one request, by name in the order asked for, and the parameters of its answer."""
+
+    outputs: dict[str, Array]
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a batch.
+
+    Attributes:
+        answers: for each request its outputs, or why there are none.
+        started_at: the instant in seconds at which the model began.
+        finished_at: the instant at which it returned.
+    """
+
+    answers: Sequence[Answered | TrilithError]
+    started_at: float
+    finished_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeReport:
+    """What happened to an instance.
+
+    Attributes:
+        alive: whether it takes batches.
+        over: whether it will never again.
+        reason: why it does not, as a sentence; "" when it does.
+        restarts: how often it was started again so far, by why.
+    """
+
+    alive: bool
+    over: bool = False
+    reason: str = ""
+    restarts: Mapping[str, int] = field(default_factory=dict)
+
+
+class RequestBackend(ABC):
+    """One instance of a model that takes requests as they are and answers later; it may die and come back.
+
+    All but `load` and `close` is called on the loop's thread.
+    """
+
+    concurrent = False
+    inline = False
+
+    @abstractmethod
+    def load(self) -> ModelSignature:
+        """See `Backend.load`."""
+
+    @abstractmethod
+    def completed(self) -> ModelSpec:
+        """The configuration with what the model says of itself. After `load`."""
+
+    @abstractmethod
+    def attach(self, loop: asyncio.AbstractEventLoop, offer: Offer, on_life: Callable[[LifeReport], None]) -> None:
+        """Makes it take batches. `on_life` is told of each change, the first time that it is alive."""
+
+    @abstractmethod
+    def begin(self, batch: RequestBatch, on_done: Callable[[Outcome], None]) -> None:
+        """Runs a batch; only while it is alive. `on_done` is called once, never before this returns."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """See `Backend.close`. From any thread; blocks until it is gone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendKind:
     """How the runtime finds and makes a backend.
@@ -100,12 +202,14 @@ class BackendKind:
         filename: the default name of the model file; "" when there is no file.
         platform: what Triton calls backend and format together.
         alternatives: further default names, best first, for a folder that lacks `filename`.
+        metrics: what models of this kind count for themselves, asked at each scrape; None where they cannot.
     """
 
-    create: Callable[[ModelFile], Backend]
+    create: Callable[[ModelFile], Backend | RequestBackend]
     filename: str = ""
     platform: str = ""
     alternatives: tuple[str, ...] = ()
+    metrics: Callable[[], Sequence[Snapshot]] | None = None
 
     @property
     def filenames(self) -> tuple[str, ...]:

@@ -48,6 +48,12 @@ def ready_model(runtime: RuntimePort, name: str, version: str) -> ModelPort:
     return model
 
 
+def serving_model(runtime: RuntimePort, name: str, version: str) -> ModelPort:
+    """A model version that takes requests, or will again in a moment. Raises as `ready_model`."""
+    model = runtime.model(name, version)
+    return model if model.recovering else ready_model(runtime, name, version)
+
+
 def model_metadata(model: ModelPort) -> dict[str, Any]:
     """Name, versions, platform, inputs and outputs."""
     return {

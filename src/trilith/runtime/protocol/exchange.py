@@ -21,7 +21,7 @@ from trilith.core.tensor import TensorSpec
 from trilith.core.timeline import ANSWERED, DECODED, ENCODED, RECEIVED, Timeline
 from trilith.errors import Bug, Cancelled, TrilithError
 from trilith.runtime.protocol.access import Forwarding
-from trilith.runtime.protocol.describe import ready_model
+from trilith.runtime.protocol.describe import serving_model
 from trilith.telemetry import RequestMetrics
 from trilith.wire.oip_classification import classified
 from trilith.wire.oip_parameters import InferCall
@@ -79,7 +79,7 @@ class Front:
             UnknownModel: no such model or version.
             NoReadyReplica: it is not ready.
         """
-        model = ready_model(self.runtime, name, version)
+        model = serving_model(self.runtime, name, version)
         known = self._signatures.get((name, version))
         # The specs stand for the model: a reloaded one brings new ones. The model itself is not kept alive here.
         if known is not None and known[0] is model.inputs:

@@ -22,6 +22,7 @@ _NUMBERS: Final[tuple[tuple[str, Kind, str, Callable[[ModelStatistics], float]],
     ("waiting_requests", "gauge", "Requests in the queue.", lambda found: found.waiting.waiting_items),
     ("waiting_rows", "gauge", "Rows in the queue.", lambda found: found.waiting.waiting_rows),
     ("running_requests", "gauge", "Requests that execute.", lambda found: found.running),
+    ("alive_instances", "gauge", "Instances that take batches.", lambda found: found.alive),
 )
 _OUTCOMES: Final[tuple[tuple[str, Callable[[ModelStatistics], int]], ...]] = (
     ("ok", lambda found: found.success.count),
@@ -49,12 +50,13 @@ def model_source(runtime: RuntimePort) -> Source:
     """A source for `Metrics.add_source`: what the runtime's models have done, by model and version.
 
     trilith_model_requests_total{model, version, outcome}, trilith_model_seconds_total{model, version, phase},
-    trilith_model_rows_total, ..._executions_total, ..._retries_total, ..._waiting_requests, ..._waiting_rows and
-    ..._running_requests; the histograms trilith_model_request_seconds{..., phase}, trilith_model_queue_seconds{...,
-    priority} and trilith_model_batch_rows; trilith_model_busy_seconds_total{..., instance}.
-    And Triton's names for what it counts too (`triton_metrics.py`).
+    trilith_model_rows_total, ..._executions_total, ..._retries_total, ..._waiting_requests, ..._waiting_rows,
+    ..._running_requests, ..._alive_instances, trilith_model_restarts_total{..., reason}; the histograms
+    trilith_model_request_seconds{..., phase}, trilith_model_queue_seconds{..., priority} and trilith_model_batch_rows;
+    trilith_model_busy_seconds_total{..., instance}.
+    And Triton's names for what it counts too (`triton_metrics.py`), and what models count for themselves.
     """
-    return lambda: model_snapshots(runtime.statistics())
+    return lambda: [*model_snapshots(runtime.statistics()), *runtime.model_metrics()]
 
 
 def model_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:
@@ -86,6 +88,17 @@ def model_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:
             help="Seconds that requests spent in a model, by phase; divide by the requests.",
             label_names=(*_LABELS, "phase"),
             samples=[((*labels, name), took(found).ns / 1e9) for labels, found in labelled for name, took in _PHASES],
+        )
+    )
+    snapshots.append(
+        Snapshot(
+            name="trilith_model_restarts_total",
+            kind="counter",
+            help="Instances that were started again, by why.",
+            label_names=(*_LABELS, "reason"),
+            samples=[
+                ((*labels, reason), times) for labels, found in labelled for reason, times in found.restarts.items()
+            ],
         )
     )
     snapshots.extend(_distributions(labelled))

@@ -10,6 +10,7 @@ from trilith.core.request import InferRequest
 from trilith.core.tensor import TensorSpec
 from trilith.runtime.statistics import ModelStatistics
 from trilith.runtime.ticket import OnDone
+from trilith.telemetry import Snapshot
 
 
 class TicketPort(Protocol):
@@ -69,6 +70,11 @@ class ModelPort(Protocol):
         ...
 
     @property
+    def recovering(self) -> bool:
+        """Whether it is not ready only because its instances are being started again: requests may wait."""
+        ...
+
+    @property
     def allows_timeouts(self) -> bool:
         """Whether requests may bring a time limit of their own."""
         ...
@@ -105,4 +111,8 @@ class RuntimePort(Protocol):
 
     def statistics(self, name: str | None = None) -> Sequence[ModelStatistics]:
         """Statistics of all versions of one or of all models."""
+        ...
+
+    def model_metrics(self) -> Sequence[Snapshot]:
+        """What models count for themselves."""
         ...

@@ -1,0 +1,52 @@
+"""When what dies again and again may be started again. Pure: the instant is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+
+class StartBackoff:
+    """When something whose processes die may be started again.
+
+    The wait doubles with each death in a row, from `first_s` to `most_s`; a process that has run for `healthy_s` clears
+    the count. After `attempts` starts in a row of which none became ready it is given up. One that becomes
+    ready and dies is never given up: what it dies of may be what it is asked, and that may end.
+    """
+
+    def __init__(
+        self, *, first_s: float = 0.1, most_s: float = 10.0, attempts: int = 6, healthy_s: float = 10.0
+    ) -> None:
+        self._first_s = first_s
+        self._most_s = most_s
+        self._attempts = attempts
+        self._healthy_s = healthy_s
+        self._deaths: dict[Hashable, int] = {}
+        self._failed_starts: dict[Hashable, int] = {}
+        self._not_before: dict[Hashable, float] = {}
+
+    def exited(self, key: Hashable, *, ready_for_s: float | None, now: float) -> None:
+        """Notes that a process died by itself. `ready_for_s`: how long it had been running, None when it never was."""
+        if ready_for_s is not None and ready_for_s >= self._healthy_s:
+            self._deaths[key] = 0
+        deaths = self._deaths[key] = self._deaths.get(key, 0) + 1
+        self._failed_starts[key] = self._failed_starts.get(key, 0) + 1 if ready_for_s is None else 0
+        # The first death of a process that did work is replaced at once; storms are slowed.
+        wait_s = 0.0 if deaths == 1 and ready_for_s is not None else self._first_s * 2 ** min(deaths - 1, 30)
+        self._not_before[key] = now + min(wait_s, self._most_s)
+
+    def not_before(self, key: Hashable) -> float:
+        """The earliest instant, in seconds, at which a process may be started; 0.0 for at once."""
+        return self._not_before.get(key, 0.0)
+
+    def given_up(self, key: Hashable) -> bool:
+        """Whether it failed to start too often in a row."""
+        return self.failed_starts(key) >= self._attempts
+
+    def failed_starts(self, key: Hashable) -> int:
+        """Starts in a row of which none became ready."""
+        return self._failed_starts.get(key, 0)
+
+    def forget(self, key: Hashable) -> None:
+        """Starts afresh."""
+        for book in (self._deaths, self._failed_starts, self._not_before):
+            book.pop(key, None)

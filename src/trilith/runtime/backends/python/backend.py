@@ -1,0 +1,325 @@
+"""One instance of a Python model in the runtime: its process, the connection to it, and what keeps it alive.
+
+Rule 1: everything of one instance happens on the loop's thread, but loading, starting again (a thread of the loop's
+    pool) and closing.
+Rule 2: each batch that was sent ends once: answered, or failed with how its process ended.
+Rule 3: what to do about the process is decided in `supervision`; this file does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from trilith.core.model import ModelSignature
+from trilith.errors import InvalidConfig, ReplicaLost, SetupError, TrilithError, UnknownReference
+from trilith.net.transport import Peer, Reply, peer_from_socket
+from trilith.runtime.backends.options import Options
+from trilith.runtime.backends.port import LifeReport, ModelFile, Outcome, RequestBackend, RequestBatch
+from trilith.runtime.backends.python import messages
+from trilith.runtime.backends.python.calls import RunningCall, outcome_of, packed_call
+from trilith.runtime.backends.python.completion import completed_spec, config_json, signature_of
+from trilith.runtime.backends.python.counted import CountedByModels
+from trilith.runtime.backends.python.environment import find_requirements, interpreter_for
+from trilith.runtime.backends.python.messages import (
+    Begin,
+    Completed,
+    Counted,
+    Declared,
+    Initialize,
+    Message,
+    Said,
+    TakenBack,
+)
+from trilith.runtime.backends.python.process import InstanceProcess
+from trilith.runtime.backends.python.supervision import (
+    InstanceState,
+    KillProcess,
+    LifeLimits,
+    StartProcess,
+    Supervisor,
+)
+from trilith.runtime.signature import Offer
+from trilith.runtime.spec import ModelSpec
+
+FINALIZE_TIMEOUT_S: Final = 30.0
+_TICK_S: Final = 0.1  # while something runs: how soon a model sees that a caller went away
+_IDLE_TICK_S: Final = 1.0
+_EXIT_AFTER_LOSS_S: Final = 2.0
+_LEVELS: Final = {"info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR, "verbose": logging.DEBUG}
+_log: Final = logging.getLogger("trilith.runtime")
+
+
+class PythonBackend(RequestBackend):
+    """Runs one instance of a `model.py`."""
+
+    def __init__(self, file: ModelFile, counted: CountedByModels) -> None:
+        self._file = file
+        self._counted = counted
+        self._name = f"{file.model}_0_{file.instance}"
+        self._spec = file.spec
+        self._supervisor = Supervisor(life_limits(file))
+        self._interpreter = ""
+        self._closing = threading.Lock()  # held while the process to end may change
+        self._closed = False
+        self._process: InstanceProcess | None = None
+        self._peer: Peer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._running: dict[int, RunningCall] = {}
+        self._model_log = logging.getLogger(f"trilith.model.{file.model}")
+
+    # -- loading -----------------------------------------------------------------------------------------------------
+
+    def load(self) -> ModelSignature:
+        """Starts a process and lets it load the model.
+
+        Raises:
+            SetupError: the model cannot be loaded; the message has what it raised.
+            UnknownReference: there is no such file.
+        """
+        path = self._file.path
+        if path is None or not path.is_file():
+            raise UnknownReference(f"model '{self._file.model}': there is no model file {path}")
+        self._interpreter = interpreter_for(self._file.model, find_requirements(path))
+        self._start(complete=True)
+        return signature_of(self._spec)
+
+    def completed(self) -> ModelSpec:
+        """The configuration with what the model completed of it."""
+        return self._spec
+
+    def _start(self, *, complete: bool) -> InstanceProcess:
+        file = self._file
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        process = InstanceProcess(self._interpreter, environment, self._name, self._exited)
+        with self._closing:
+            if self._closed:
+                raise SetupError(f"model '{file.model}' was stopped")
+            self._process = process
+        try:
+            process.start()
+            config = config_json(self._spec)
+            begin = Begin(
+                model=file.model,
+                version=str(file.version),
+                instance=self._name,
+                kind="CPU",
+                repository=str(file.path.parent.parent) if file.path else "",
+                path=str(file.path),
+                config=config,
+                complete=complete,
+            )
+            answer = process.ask(begin, self._hear)
+            if complete and isinstance(answer, Completed):
+                self._spec = completed_spec(self._spec, answer.config)
+                config = config_json(self._spec)
+            process.ask(Initialize(config=config), self._hear)
+        except SetupError as error:
+            process.end(0.0)
+            process.socket.close()
+            if isinstance(error, InvalidConfig):
+                raise
+            raise SetupError(f"model '{file.model}' version {file.version}: {error.message}") from error
+        return process
+
+    def _hear(self, message: Message) -> None:
+        if isinstance(message, Said):
+            self._model_log.log(_LEVELS.get(message.level, logging.INFO), "%s", message.text)
+        elif isinstance(message, Declared):
+            self._counted.declare(self._file.model, message)
+        elif isinstance(message, Counted):
+            self._counted.count(self._file.model, message)
+
+    # -- serving -----------------------------------------------------------------------------------------------------
+
+    def attach(self, loop: asyncio.AbstractEventLoop, offer: Offer, on_life: Callable[[LifeReport], None]) -> None:
+        """See `RequestBackend.attach`."""
+        self._loop = loop
+        self._offer = offer
+        self._on_life = on_life
+        self._datatypes = {spec.name: spec.datatype for spec in offer.inputs}
+        if self._process is not None:
+            self._connect(self._process)
+        self._tick()
+
+    def begin(self, batch: RequestBatch, on_done: Callable[[Outcome], None]) -> None:
+        """See `RequestBackend.begin`."""
+        call = RunningCall(batch, on_done, time.monotonic())
+        try:
+            meta, buffers = packed_call(self._file.model, batch, self._datatypes)
+            if self._peer is None:
+                raise ReplicaLost(self._loss("worker is not connected"))
+            call.id = self._peer.call(meta, buffers, functools.partial(self._replied, call))
+        except TrilithError as error:
+            if self._loop is not None:
+                self._loop.call_soon(on_done, call.failed(error))
+            return
+        self._running[call.id] = call
+
+    def _connect(self, process: InstanceProcess) -> None:
+        self._peer = peer_from_socket(process.socket, grant=0, prepare=functools.partial(self._prepare, process))
+        if not process.alive:  # it has gone meanwhile, and nobody listened
+            self._ended(process)
+
+    def _greeted(self) -> None:
+        """It takes calls from now on."""
+        if self._supervisor.state is InstanceState.STARTING:
+            self._supervisor.started(time.monotonic())
+            self._on_life(LifeReport(alive=True, restarts=dict(self._supervisor.restarts)))
+
+    def _prepare(self, process: InstanceProcess, peer: Peer) -> None:
+        peer.on_credits = self._greeted
+        peer.on_notice = self._on_notice
+        peer.on_lost = lambda _: self._lost(process)
+
+    def _on_notice(self, raw: bytes) -> None:
+        self._hear(messages.decode(raw))
+
+    def _replied(self, call: RunningCall, reply: Reply) -> None:
+        self._running.pop(call.id, None)
+        call.on_done(outcome_of(self._file.model, call, reply, self._offer))
+
+    def _lost(self, process: InstanceProcess) -> None:
+        """The connection has ended. The process' exit follows, and says more."""
+        if self._loop is not None and process.alive:
+            self._loop.call_later(_EXIT_AFTER_LOSS_S, process.kill, "it closed its connection")
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    def _exited(self, process: InstanceProcess) -> None:
+        """Called in the watching thread."""
+        if self._loop is not None and not self._closed:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody needs to know
+                self._loop.call_soon_threadsafe(self._ended, process)
+
+    def _ended(self, process: InstanceProcess) -> None:
+        if process is not self._process or self._peer is None:
+            return
+        peer, self._peer = self._peer, None
+        peer.abort()
+        self._process = None
+        self._down(f"{process.epitaph()}{process.last_lines()}", process.epitaph())
+
+    def _down(self, reason: str, short: str) -> None:
+        """There is no process any more: its requests are answered, and what comes next is decided."""
+        supervisor = self._supervisor
+        supervisor.exited(time.monotonic())
+        over = supervisor.state is InstanceState.GIVEN_UP
+        after = (
+            f"it is given up after {supervisor.failures} failures in a row; load the model again when it is mended"
+            if over
+            else "it is being restarted"
+        )
+        if supervisor.state is not InstanceState.STOPPED:
+            _log.error("model '%s': instance %s: %s; %s", self._file.model, self._name, short, after)
+            report = LifeReport(
+                alive=False, over=over, reason=self._loss(f"{after}: {reason}"), restarts=dict(supervisor.restarts)
+            )
+            self._on_life(report)
+        running, self._running = self._running, {}
+        for call in running.values():
+            call.on_done(call.failed(ReplicaLost(self._loss(short))))
+        self._look()
+
+    def _loss(self, why: str) -> str:
+        return f"Stub process '{self._name}' is not healthy: {why}"
+
+    def _tick(self) -> None:
+        if self._closed or self._loop is None:
+            return
+        peer = self._peer
+        for call in self._running.values():
+            for at in call.newly_taken_back():
+                if peer is not None:
+                    peer.notify(messages.encode(TakenBack(call_id=call.id, at=at)))
+        self._look()
+        self._timer = self._loop.call_later(_TICK_S if self._running else _IDLE_TICK_S, self._tick)
+
+    def _look(self) -> None:
+        loop, process = self._loop, self._process
+        if loop is None or self._closed:
+            return
+        now = time.monotonic()
+        abandoned = [call.abandoned_since for call in self._running.values()]
+        decision = self._supervisor.decide(
+            now,
+            heard_at=now if process is None else process.heard_at,
+            abandoned_since=next((since for since in abandoned if since is not None), None),
+        )
+        if isinstance(decision, StartProcess):
+            loop.run_in_executor(None, self._start_again)
+        elif isinstance(decision, KillProcess):
+            if process is not None:
+                process.kill(decision.reason)
+        elif decision.at is not None and self._supervisor.state is InstanceState.WAITING:
+            loop.call_later(max(0.001, decision.at - now), self._look)
+
+    def _start_again(self) -> None:
+        """Called in a thread of the loop's pool."""
+        loop = self._loop
+        if loop is None:
+            return
+        try:
+            process = self._start(complete=False)
+        except Exception as error:  # noqa: BLE001 - whatever keeps it from starting, it is tried again or given up
+            text = error.message if isinstance(error, TrilithError) else f"{type(error).__name__}: {error}"
+            self._later(loop, functools.partial(self._not_started, text))
+        else:
+            self._later(loop, functools.partial(self._connect, process))
+
+    def _not_started(self, text: str) -> None:
+        if not self._closed:
+            self._process = None
+            self._down(text, text.partition("\n")[0])
+
+    def _later(self, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(call)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Lets the model finalize, and ends the process."""
+        with self._closing:
+            self._closed = True
+            process = self._process
+        self._supervisor.stop()
+        if process is not None:
+            process.end(FINALIZE_TIMEOUT_S)
+        if self._loop is not None:
+            self._later(self._loop, self._detach)
+        elif process is not None:
+            process.socket.close()
+
+    def _detach(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._peer is not None:
+            self._peer.abort()
+            self._peer = None
+
+
+def life_limits(file: ModelFile) -> LifeLimits:
+    """The limits that a configuration sets: parameters `silent_timeout_ms` and `abandoned_timeout_ms`.
+
+    Raises:
+        InvalidConfig: one is no number, or a parameter of Triton's Python backend is set that is not offered.
+    """
+    options, defaults = Options(file), LifeLimits()
+    if options.text("EXECUTION_ENV_PATH"):
+        raise InvalidConfig(
+            f"model '{file.model}': parameters.EXECUTION_ENV_PATH: packed environments are not offered; put a "
+            "requirements.txt beside the model, and its environment is made from that"
+        )
+    return LifeLimits(
+        silent_s=options.number("silent_timeout_ms", defaults.silent_s * 1e3, least=1.0) / 1e3,
+        abandoned_s=options.number("abandoned_timeout_ms", defaults.abandoned_s * 1e3, least=1.0) / 1e3,
+    )

@@ -1,0 +1,134 @@
+"""A Python model's own packages: its `requirements.txt` becomes a virtual environment, made once.
+
+    $TRILITH_CACHE/environments/HASH/      the environment; HASH is that of the requirements and of the interpreter
+    $TRILITH_CACHE/environments/HASH.lock  held while it is made
+
+Rule 1: an environment is complete or it is made anew: its last file is written last.
+Rule 2: pip works with the user's own settings (index, proxies, offline folders).
+Rule 3: what the model's environment lacks it finds in the server's, which comes after it: so the process finds Trilith,
+    and a model's numpy is the model's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from trilith.errors import SetupError
+from trilith.runtime.sources.cache import cache_root
+
+REQUIREMENTS: Final = "requirements.txt"
+_COMPLETE: Final = "trilith-complete"
+_LAST_LINES: Final = 15
+_log: Final = logging.getLogger("trilith.runtime")
+
+
+def find_requirements(model_file: Path) -> Path | None:
+    """The requirements of a model: beside its file, or in its folder; None when it has none."""
+    for folder in (model_file.parent, model_file.parent.parent):
+        if (folder / REQUIREMENTS).is_file():
+            return folder / REQUIREMENTS
+    return None
+
+
+def interpreter_for(model: str, requirements: Path | None, root: Path | None = None) -> str:
+    """The Python that runs a model with these requirements; the server's own when it has none.
+
+    Slow the first time: it makes the environment, and logs a line before and after.
+
+    Args:
+        model: its name, for messages.
+        requirements: its `requirements.txt`, or None.
+        root: the folder of environments; by default below the user's cache.
+
+    Raises:
+        SetupError: the environment cannot be made; the message ends with what pip said.
+    """
+    if requirements is None:
+        return sys.executable
+    try:
+        content = requirements.read_bytes()
+    except OSError as error:
+        raise SetupError(f"model '{model}': {requirements}: cannot be read: {error.strerror or error}") from error
+    folder = (root or cache_root().parent / "environments") / environment_key(content)
+    python = folder / "bin" / "python"
+    if (folder / _COMPLETE).is_file():
+        return str(python)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(folder.with_name(f"{folder.name}.lock")):
+            if not (folder / _COMPLETE).is_file():
+                _make(model, requirements, folder, python)
+    except OSError as error:
+        raise SetupError(
+            f"model '{model}': {requirements}: its environment {folder} cannot be made: {error.strerror or error}"
+        ) from error
+    return str(python)
+
+
+def environment_key(requirements: bytes) -> str:
+    """The name of the environment for a file of that content and this interpreter."""
+    version = f"{sys.implementation.cache_tag} {sysconfig.get_platform()} {sys.prefix} {sys.base_prefix}"
+    return hashlib.sha256(version.encode() + b"\0" + requirements).hexdigest()[:24]
+
+
+def _make(model: str, requirements: Path, folder: Path, python: Path) -> None:
+    _log.info("model '%s': making its environment from %s; this is done once", model, requirements)
+    began_at = time.monotonic()
+    shutil.rmtree(folder, ignore_errors=True)
+    _run(model, requirements, [sys.executable, "-m", "venv", str(folder)])
+    _run(
+        model,
+        requirements,
+        [
+            *(str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"),
+            *("--requirement", str(requirements.resolve())),
+        ],
+    )
+    [packages] = folder.glob("lib/python*/site-packages")
+    (packages / "trilith-server.pth").write_text("".join(f"{path}\n" for path in _server_paths()))
+    (folder / _COMPLETE).write_text("")
+    _log.info("model '%s': its environment is ready after %.1f s", model, time.monotonic() - began_at)
+
+
+def _run(model: str, requirements: Path, command: list[str]) -> None:
+    done = subprocess.run(
+        command,
+        cwd=requirements.resolve().parent,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode:
+        said = "\n".join(done.stdout.decode(errors="replace").strip().splitlines()[-_LAST_LINES:])
+        step = "pip could not install what it lists" if "pip" in command else "no virtual environment could be made"
+        raise SetupError(
+            f"model '{model}': {requirements}: {step}; without a network, name a folder of wheels in it "
+            f"(--no-index, --find-links). The last words were:\n{said}"
+        )
+
+
+def _server_paths() -> list[str]:
+    """Where the server finds Trilith and its own packages, in its own order."""
+    own = Path(__file__).resolve().parents[4]
+    places = [str(own), *site.getsitepackages(), *(path for path in sys.path if path.endswith("site-packages"))]
+    return list(dict.fromkeys(path for path in places if Path(path).is_dir()))
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,212 @@
+"""A user's `TritonPythonModel` in its process: imported, completed, initialized, executed, finalized.
+
+Rule: what the model gives is checked here as Triton checks it, with its words; what the answer must be like to fit the
+configuration is checked by the runtime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import inspect
+import json
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from trilith.core.tensor import NUMPY_OF, Array, DataType
+from trilith.errors import ModelError, TrilithError
+from trilith.runtime.backends.python import pb_utils
+from trilith.runtime.backends.python.messages import Begin
+from trilith.runtime.backends.python.packing import AnswerHead, BatchAnswer, RequestHead, pack_inputs
+from trilith.runtime.backends.python.pb_utils.errors import WIRE_CODES, TritonModelException
+from trilith.runtime.backends.python.pb_utils.tensor import Tensor
+from trilith.wire.tensors import Buffer
+
+_CLASS: Final = "TritonPythonModel"
+_MODULE: Final = "model"
+_BF16: Final = str(DataType.BF16)
+
+
+class HostedModel:
+    """One instance of the model.
+
+    Raises:
+        TritonModelException: the file has no such class.
+        Exception: whatever importing it raises.
+    """
+
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
+        self._model: Any = None
+        path = Path(begin.path)
+        sys.path.append(str(path.parent))  # a model may import what lies beside it
+        sys.path.append(begin.repository)
+        spec = importlib.util.spec_from_file_location(_MODULE, path)
+        if spec is None or spec.loader is None:
+            raise TritonModelException(f"{path}: is no Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[_MODULE] = module
+        spec.loader.exec_module(module)
+        found = getattr(module, _CLASS, None)
+        if found is None:
+            raise TritonModelException(f"{path}: has no class {_CLASS}")
+        self._class: Any = found
+
+    def completed_config(self) -> str:
+        """The configuration as the model wants it, as JSON; "" when it was not asked or has no say."""
+        complete = getattr(self._class, "auto_complete_config", None)
+        if not self._begin.complete or complete is None:
+            return ""
+        config = complete(pb_utils.ModelConfig(json.loads(self._begin.config)))
+        if not isinstance(config, pb_utils.ModelConfig):
+            raise TritonModelException(
+                f"auto_complete_config function in model '{self._begin.model}' must return the ModelConfig that it "
+                f"was given, got {type(config).__name__}"
+            )
+        return json.dumps(config.as_dict())
+
+    def initialize(self, config: str) -> None:
+        """Makes the instance; calls `initialize` if there is one."""
+        begin = self._begin
+        self._model = self._class()
+        if not hasattr(self._model, "execute"):
+            raise TritonModelException(f"Python model {begin.path} does not implement `execute` method.")
+        if hasattr(self._model, "initialize"):
+            self._model.initialize(
+                {
+                    "model_config": config,
+                    "model_instance_kind": begin.kind,
+                    "model_instance_name": begin.instance,
+                    "model_instance_device_id": "0",
+                    "model_repository": begin.repository,
+                    "model_version": begin.version,
+                    "model_name": begin.model,
+                }
+            )
+
+    def execute(
+        self, received: Sequence[tuple[RequestHead, dict[str, Array]]], is_taken_back: Callable[[int], bool]
+    ) -> tuple[BatchAnswer, list[Buffer]]:
+        """Executes a batch.
+
+        Raises:
+            Exception: whatever the model raises, or that it returned something else than the responses.
+        """
+        requests = [
+            pb_utils.InferenceRequest.received(
+                head,
+                [
+                    Tensor(name, array, DataType.BF16 if word == _BF16 else _DATATYPES[word])
+                    for (name, word, _), array in zip(head.tensors, inputs.values(), strict=True)
+                ],
+                lambda at=at: is_taken_back(at),  # type: ignore[misc]  # each its own number
+            )
+            for at, (head, inputs) in enumerate(received)
+        ]
+        responses = self._model.execute(requests)
+        if inspect.iscoroutine(responses):
+            responses = asyncio.run(responses)
+        _check_responses(responses, len(requests))
+        answers: list[AnswerHead] = []
+        buffers: list[Buffer] = []
+        for request, response in zip(requests, responses, strict=True):
+            head, parts = self._answer(request, response)
+            answers.append(head)
+            buffers += parts
+        return BatchAnswer(answers), buffers
+
+    def finalize(self) -> None:
+        """Calls `finalize` if there is one; what it raises is printed."""
+        if hasattr(self._model, "finalize"):
+            try:
+                self._model.finalize()
+            except Exception:  # noqa: BLE001 - a model is the user's code; it ends in any case
+                traceback.print_exc()
+
+    def _answer(
+        self, request: pb_utils.InferenceRequest, response: pb_utils.InferenceResponse
+    ) -> tuple[AnswerHead, list[Buffer]]:
+        error = response.error()
+        if error is not None:
+            return AnswerHead(code=WIRE_CODES[error.code()], message=error.message()), []
+        wanted = request.requested_output_names()
+        given = {tensor.name(): tensor for tensor in response.output_tensors()}
+        missing = [name for name in wanted if name not in given]
+        if missing:
+            return _refused(
+                f"model '{self._begin.model}': expected the outputs {wanted}, got {list(given)}: its response lacks "
+                f"'{missing[0]}'"
+            )
+        chosen = {name: given[name] for name in wanted}
+        arrays = {name: _sendable(tensor) for name, tensor in chosen.items()}
+        try:
+            heads, buffers = pack_inputs(
+                self._begin.model, arrays, {name: tensor.datatype for name, tensor in chosen.items()}
+            )
+        except TrilithError as problem:
+            return _refused(problem.message)
+        return AnswerHead(heads, response.parameter_values), buffers
+
+
+_DATATYPES: Final = {str(datatype): datatype for datatype in DataType}
+
+
+def described(error: BaseException) -> tuple[str, str]:
+    """An exception as Triton writes it, and its traceback.
+
+    `<Type>: <text>`, an empty line, `At:`, and one line for each place, `file(line): function`.
+    """
+    text = f"{type(error).__name__}: {_text(error)}"
+    own = str(Path(__file__).parent)
+    places = [
+        f"  {frame.filename}({frame.lineno}): {frame.name}"
+        for frame in reversed(traceback.extract_tb(error.__traceback__))
+        if not frame.filename.startswith((own, "<frozen"))
+    ]
+    trace = "".join(traceback.format_exception(error))
+    return (f"{text}\n\nAt:\n" + "\n".join(places) if places else text), trace
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a user's own __str__
+        return "(its text cannot be had)"
+
+
+def _check_responses(responses: Any, requests: int) -> None:
+    if not isinstance(responses, list):
+        raise TritonModelException(f"Expected a list in the execute return, found type '{type(responses)}'.")
+    if len(responses) != requests:
+        raise TritonModelException(
+            "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
+            f"InferenceRequest(s) size is:{requests}, and InferenceResponse(s) size is:{len(responses)}\n"
+        )
+    for response in responses:
+        if not isinstance(response, pb_utils.InferenceResponse):
+            raise TritonModelException(
+                "Expected an 'InferenceResponse' object in the execute function return list, found type "
+                f"'{type(response)}'."
+            )
+
+
+def _sendable(tensor: Tensor) -> Array:
+    """The values as they travel: elements of BYTES that are neither bytes nor text become text, as in Triton."""
+    array = tensor.array
+    if tensor.datatype is DataType.BYTES and array.dtype.kind == "O":
+        if all(isinstance(element, bytes | str) for element in array.flat):
+            return array
+        texts = np.empty(array.size, np.object_)
+        texts[:] = [element if isinstance(element, bytes) else str(element) for element in array.flat]
+        return texts.reshape(array.shape)
+    wanted = NUMPY_OF[tensor.datatype]
+    return array if array.dtype == wanted or tensor.datatype is DataType.BYTES else array.astype(wanted)
+
+
+def _refused(message: str) -> tuple[AnswerHead, list[Buffer]]:
+    return AnswerHead(code=ModelError.code, message=message), []

@@ -1,0 +1,228 @@
+"""`pb_utils.InferenceRequest` and `InferenceResponse`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from trilith.core.request import Parameter
+from trilith.runtime.backends.python.packing import RequestHead
+from trilith.runtime.backends.python.pb_utils.errors import TritonError, TritonModelException
+from trilith.runtime.backends.python.pb_utils.tensor import Tensor
+
+TRITONSERVER_MEMORY_CPU = 0
+TRITONSERVER_MEMORY_GPU = 1
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
+TRITONSERVER_REQUEST_RELEASE_ALL = 1
+TRITONSERVER_REQUEST_RELEASE_RESCHEDULE = 2
+TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
+
+
+class PreferredMemory:
+    """Where a caller would like outputs to be. Here everything is on the CPU."""
+
+    def __init__(self, preferred_memory_type: int = TRITONSERVER_MEMORY_CPU, preferred_device_id: int = 0) -> None:
+        self._type = preferred_memory_type
+        self._device_id = preferred_device_id
+
+    def __repr__(self) -> str:
+        return f"<PreferredMemory {self._type} {self._device_id}>"
+
+
+class InferenceRequest:
+    """One request. Those that `execute` gets are made by the runtime.
+
+    A model may make one too, to unit-test itself; running it on another model (`exec`) is not supported.
+
+    Args:
+        model_name: of the model that it is for.
+        requested_output_names: names of the outputs wanted.
+        inputs: the inputs.
+        request_id: the caller's id.
+        correlation_id: of the sequence.
+        model_version: -1 for the default.
+        flags: sequence flags.
+        timeout: in microseconds.
+        preferred_memory: where outputs should be.
+        trace: not supported.
+        parameters: of the request.
+    """
+
+    __slots__ = (
+        "_correlation_id",
+        "_flags",
+        "_inputs",
+        "_is_cancelled",
+        "_parameters",
+        "_preferred_memory",
+        "_request_id",
+        "_requested_output_names",
+        "_timeout",
+        "model_name",
+        "model_version",
+    )
+
+    def __init__(
+        self,
+        model_name: str = "",
+        requested_output_names: Sequence[str] = (),
+        inputs: Sequence[Tensor] = (),
+        request_id: str = "",
+        correlation_id: int | str = 0,
+        model_version: int = -1,
+        flags: int = 0,
+        timeout: int = 0,
+        preferred_memory: PreferredMemory | None = None,
+        trace: None = None,
+        parameters: Mapping[str, Parameter] | None = None,
+    ) -> None:
+        self.model_name = model_name
+        self.model_version = model_version
+        self._requested_output_names = list(requested_output_names)
+        self._inputs = list(inputs)
+        self._request_id = request_id
+        self._correlation_id = correlation_id
+        self._flags = flags
+        self._timeout = timeout
+        self._preferred_memory = preferred_memory
+        self._parameters = parameters
+        self._is_cancelled: Callable[[], bool] | None = None
+
+    @classmethod
+    def received(cls, head: RequestHead, inputs: list[Tensor], is_cancelled: Callable[[], bool]) -> InferenceRequest:
+        """For the runtime: a request that came in."""
+        request = cls(
+            "", head.outputs, inputs, head.id, head.correlation_id, -1, head.flags, head.timeout_us, None, None
+        )
+        request._parameters = head.parameters
+        request._is_cancelled = is_cancelled
+        return request
+
+    def inputs(self) -> list[Tensor]:
+        """The inputs."""
+        return self._inputs
+
+    def request_id(self) -> str:
+        """The caller's id, or ""."""
+        return self._request_id
+
+    def correlation_id(self) -> int | str:
+        """The sequence's id; 0 for none."""
+        return self._correlation_id
+
+    def flags(self) -> int:
+        """Sequence flags."""
+        return self._flags
+
+    def set_flags(self, flags: int) -> None:
+        """Sets the sequence flags."""
+        self._flags = flags
+
+    def timeout(self) -> int:
+        """The caller's time limit in microseconds; 0 for none."""
+        return self._timeout
+
+    def parameters(self) -> str:
+        """The parameters as JSON: an object."""
+        return json.dumps(dict(self._parameters or {}))
+
+    def preferred_memory(self) -> PreferredMemory:
+        """Where the caller would like outputs to be."""
+        return self._preferred_memory or PreferredMemory()
+
+    def requested_output_names(self) -> list[str]:
+        """Names of the outputs wanted."""
+        return self._requested_output_names
+
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self._is_cancelled is not None and self._is_cancelled()
+
+    def trace(self) -> None:
+        """There is no trace."""
+        return
+
+    def get_response_sender(self) -> NoReturn:
+        """Raises: not supported."""
+        raise TritonModelException("get_response_sender: decoupled responses are not supported; return a response")
+
+    def set_release_flags(self, flags: int) -> None:
+        """Takes the default flag only.
+
+        Raises:
+            TritonModelException: rescheduling is asked for.
+        """
+        if flags != TRITONSERVER_REQUEST_RELEASE_ALL:
+            raise TritonModelException("set_release_flags: rescheduling of requests is not supported")
+
+    def exec(self, decoupled: bool = False) -> NoReturn:
+        """Raises: not supported."""
+        raise TritonModelException("exec: calling another model (BLS) is not supported")
+
+    async def async_exec(self, decoupled: bool = False) -> NoReturn:
+        """Raises: not supported."""
+        raise TritonModelException("async_exec: calling another model (BLS) is not supported")
+
+
+class InferenceResponse:
+    """The answer to one request.
+
+    Args:
+        output_tensors: the outputs.
+        error: why there are none: a `TritonError`.
+        parameters: of the answer.
+
+    Raises:
+        TritonModelException: not of that form.
+    """
+
+    __slots__ = ("_error", "_output_tensors", "_parameters")
+
+    def __init__(
+        self,
+        output_tensors: list[Tensor] | None = None,
+        error: TritonError | TritonModelException | None = None,
+        parameters: Mapping[str, Parameter] | None = None,
+    ) -> None:
+        found = [] if output_tensors is None else list(output_tensors)
+        for tensor in found:
+            if not isinstance(tensor, Tensor):
+                raise TritonModelException(
+                    f"InferenceResponse: output_tensors must be a list of Tensor, it holds a {type(tensor).__name__}"
+                )
+        if isinstance(error, TritonModelException):
+            error = TritonError(str(error))
+        if error is not None and not isinstance(error, TritonError):
+            raise TritonModelException(f"InferenceResponse: error must be a TritonError, got {type(error).__name__}")
+        for key, value in dict[Any, Any](parameters or {}).items():
+            if not isinstance(key, str) or not isinstance(value, bool | int | float | str):
+                raise TritonModelException(
+                    f"InferenceResponse: parameter {key!r} must be a bool, an int, a float or text, got "
+                    f"{type(value).__name__}"
+                )
+        self._output_tensors = found
+        self._error = error
+        self._parameters = dict(parameters or {})
+
+    def output_tensors(self) -> list[Tensor]:
+        """The outputs."""
+        return self._output_tensors
+
+    def has_error(self) -> bool:
+        """Whether the request failed."""
+        return self._error is not None
+
+    def error(self) -> TritonError | None:
+        """Why it failed."""
+        return self._error
+
+    def parameters(self) -> str:
+        """The parameters as JSON: an object."""
+        return json.dumps(self._parameters)
+
+    @property
+    def parameter_values(self) -> dict[str, Any]:
+        """For the runtime: the parameters as values."""
+        return self._parameters

@@ -1,0 +1,238 @@
+"""One process of one instance: started by exec, watched by the thread that started it.
+
+Rule 1: the thread that starts a process stays with it to its end. The kernel ends a child with the thread that started
+    it, so the two live equally long (and the thread is a daemon, or a program that forgets its runtime could not end);
+    and the end of the process is known at once, whatever its own children hold open.
+Rule 2: what the process writes to its standard error is passed on as it is, and its last lines are kept.
+Rule 3: a sign of life is a byte on the lifeline, once a second from a thread of its own. The end of the lifeline tells
+    the process to finalize its model and go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from trilith.errors import ModelError, SetupError
+from trilith.runtime.backends.python import messages
+from trilith.runtime.backends.python.messages import Failed, Message
+
+_MODULE: Final = "trilith.runtime.backends.python.worker"
+_KEPT_LINES: Final = 20
+_STANDARD_ERROR: Final = 2
+_READ_BYTES: Final = 1 << 16
+_LOOK_S: Final = 0.05  # where the kernel cannot tell of an exit (no pidfd) it is looked for so often
+
+
+class InstanceProcess:
+    """A started process.
+
+    Args:
+        interpreter: the Python that runs it.
+        environment: its environment variables.
+        name: of the instance, for messages and threads.
+        on_exit: called once in the watching thread when it has ended.
+
+    Attributes:
+        socket: the connection to it: messages first, frames when it is ready.
+        heard_at: when it last gave a sign of life, in seconds.
+    """
+
+    def __init__(
+        self, interpreter: str, environment: Mapping[str, str], name: str, on_exit: Callable[[InstanceProcess], None]
+    ) -> None:
+        self.socket, self._their_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._lifeline, self._their_lifeline = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._interpreter = interpreter
+        self._environment = dict(environment)
+        self._name = name
+        self._on_exit = on_exit
+        self._lines: deque[bytes] = deque(maxlen=_KEPT_LINES)
+        self._partial = b""
+        self._kill_reason = ""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._start_error: OSError | None = None
+        self._begun = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=f"trilith {name} process", daemon=True)
+        self.heard_at = time.monotonic()
+
+    def start(self) -> None:
+        """Starts it.
+
+        Raises:
+            SetupError: the system cannot.
+        """
+        self._thread.start()
+        self._begun.wait()
+        if self._start_error is not None:
+            self.socket.close()
+            raise SetupError(f"{self._name}: cannot start {self._interpreter}: {self._start_error}")
+
+    @property
+    def pid(self) -> int:
+        """The process id; 0 when it was never started."""
+        return 0 if self._process is None else self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it was started and its end was not seen."""
+        return self._begun.is_set() and not self._ended.is_set()
+
+    def ask(self, message: Message, hear: Callable[[Message], None]) -> Message:
+        """Says something and waits for the answer; what comes before it goes to `hear`.
+
+        Raises:
+            SetupError: the process failed or ended instead.
+        """
+        try:
+            messages.send(self.socket, message)
+            while True:
+                answer = messages.receive(self.socket)
+                if isinstance(answer, Failed):
+                    raise SetupError(answer.text)
+                if isinstance(answer, messages.Completed | messages.Ready):
+                    return answer
+                hear(answer)
+        except (OSError, EOFError) as error:
+            self.wait(5.0)
+            raise SetupError(f"{self.epitaph()}{self.last_lines()}") from error
+        except ModelError as error:
+            raise SetupError(error.message) from error
+
+    def kill(self, reason: str) -> None:
+        """SIGKILL. The reason becomes part of its epitaph."""
+        self._kill_reason = self._kill_reason or reason
+        process = self._process
+        if process is not None and not self._ended.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGKILL)
+
+    def end(self, timeout_s: float) -> None:
+        """Lets it finalize its model, and kills it when that takes longer than `timeout_s` seconds."""
+        with contextlib.suppress(OSError):
+            self._lifeline.shutdown(socket.SHUT_WR)
+        if not self._ended.wait(timeout_s) and self.alive:
+            self.kill(f"it did not end within {timeout_s:g} s")
+            self._ended.wait()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for its end. False when it has not come in time."""
+        return self._ended.wait(timeout_s)
+
+    def epitaph(self) -> str:
+        """How it ended: `worker died: signal 11 (SIGSEGV)`."""
+        code = None if self._process is None else self._process.returncode
+        if self._kill_reason:
+            return f"worker was killed: {self._kill_reason}"
+        if code is None:
+            return "worker ended its connection"
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                return f"worker died: signal {-code} ({signal.Signals(-code).name})"
+            return f"worker died: signal {-code}"
+        return f"worker died: exit code {code}"
+
+    def last_lines(self) -> str:
+        """The end of what it wrote to its standard error, ready to be appended to a sentence; "" for nothing."""
+        lines = [*self._lines, *([self._partial] if self._partial else [])]
+        if not lines:
+            return ""
+        text = b"\n".join(lines).decode(errors="replace")
+        return f"; its last words were:\n{text}"
+
+    # -- the watching thread -----------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        try:
+            process = self._process = subprocess.Popen(
+                [
+                    *(self._interpreter, "-P", "-m", _MODULE),
+                    *(str(self._their_socket.fileno()), str(self._their_lifeline.fileno()), str(os.getpid())),
+                ],
+                pass_fds=(self._their_socket.fileno(), self._their_lifeline.fileno()),
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                process_group=0,  # a terminal's Ctrl-C is the server's alone
+                env=self._environment,
+            )
+        except OSError as error:
+            self._start_error = error
+            self._lifeline.close()
+            self._ended.set()
+            self._begun.set()
+            return
+        finally:
+            self._their_socket.close()
+            self._their_lifeline.close()
+        self._begun.set()
+        try:
+            self._stay_with(process)
+        finally:
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
+            self._lifeline.close()
+            self._ended.set()
+            self._on_exit(self)
+
+    def _stay_with(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stderr is None:
+            return
+        errors = process.stderr.fileno()
+        os.set_blocking(errors, False)
+        self._lifeline.setblocking(False)
+        with contextlib.ExitStack() as undo:
+            readers = {errors: lambda: self._read_errors(errors), self._lifeline.fileno(): self._read_lifeline}
+            poll = select.poll()
+            for descriptor in readers:
+                poll.register(descriptor, select.POLLIN)
+            exit_fd = _exit_descriptor(process.pid)
+            if exit_fd is not None:
+                undo.callback(os.close, exit_fd)
+                poll.register(exit_fd, select.POLLIN)
+            timeout_ms = None if exit_fd is not None else _LOOK_S * 1e3
+            while process.poll() is None:
+                for descriptor, _ in poll.poll(timeout_ms):
+                    if descriptor in readers and not readers[descriptor]():
+                        poll.unregister(descriptor)
+            while self._read_errors(errors):
+                pass
+
+    def _read_errors(self, descriptor: int) -> int:
+        """Passes on and keeps what there is; the bytes read. A readable descriptor without any is at its end."""
+        try:
+            data = os.read(descriptor, _READ_BYTES)
+        except OSError:  # nothing there
+            return 0
+        with contextlib.suppress(OSError):
+            os.write(_STANDARD_ERROR, data)
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        self._lines.extend(line for line in lines if line.strip())
+        self._partial = self._partial[-_READ_BYTES:]
+        return len(data)
+
+    def _read_lifeline(self) -> int:
+        try:
+            data = self._lifeline.recv(4096)
+        except OSError:
+            return 0
+        self.heard_at = time.monotonic()
+        return len(data)
+
+
+def _exit_descriptor(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends; None where the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return None

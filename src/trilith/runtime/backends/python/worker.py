@@ -1,0 +1,193 @@
+"""The process of one instance of a Python model: `python -m ... SOCKET_FD LIFELINE_FD PARENT_PID`.
+
+Rule 1: everything of the model runs on the main thread, with no event loop running there, as in Triton: `asyncio.run`
+    works inside `execute`. The loop runs between executions, until the next call has come.
+Rule 2: a thread says once a second that this process lives, whatever the model does.
+Rule 3: nothing that the model raises ends the process; what the model does to it (`os._exit`, a signal) does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from collections import deque
+from typing import Final
+
+from trilith.core.lifeline import die_with_parent
+from trilith.errors import ModelError
+from trilith.net.transport import IncomingCall, Peer, peer_from_socket
+from trilith.runtime.backends.python import messages, pb_utils
+from trilith.runtime.backends.python.hosted import HostedModel, described
+from trilith.runtime.backends.python.messages import Begin, Completed, Failed, Initialize, Message, Ready, TakenBack
+from trilith.runtime.backends.python.packing import BatchAnswer, decode_requests, encode_answer
+from trilith.runtime.backends.python.pb_utils.observe import Outlet
+
+_SIGN_OF_LIFE_S: Final = 1.0
+_CALLS_AT_A_TIME: Final = 2  # the next one is here when the one before it is answered
+
+
+class Worker:
+    """One instance's process."""
+
+    def __init__(self, sock: socket.socket, lifeline: socket.socket) -> None:
+        self._socket = sock
+        self._lifeline = lifeline
+        self._loop = asyncio.new_event_loop()
+        self._calls: deque[IncomingCall] = deque()
+        self._taken_back: set[tuple[int, int]] = set()
+        self._stopping = False
+        self._serving = False
+        self._peer: Peer | None = None
+
+    def run(self) -> None:
+        """Loads the model and serves it until the lifeline or the connection ends."""
+        Outlet.tell = self._tell_early
+        threading.Thread(target=self._live, name="trilith sign of life", daemon=True).start()
+        hosted = self._load()
+        if hosted is None:
+            return
+        # What loading leaves behind lives as long as the process: a full collection need not look at it again.
+        gc.collect()
+        gc.freeze()
+        asyncio.set_event_loop(None)
+        self._serve(hosted)
+        hosted.finalize()
+
+    # -- loading -----------------------------------------------------------------------------------------------------
+
+    def _load(self) -> HostedModel | None:
+        try:
+            begin = messages.receive(self._socket)
+            if not isinstance(begin, Begin):
+                raise ModelError(f"expected to be told which model to load, got {type(begin).__name__}")
+            self._model = begin.model
+            hosted = HostedModel(begin)
+            messages.send(self._socket, Completed(config=hosted.completed_config()))
+            initialize = messages.receive(self._socket)
+            if not isinstance(initialize, Initialize):
+                raise ModelError(f"expected to be told to initialize, got {type(initialize).__name__}")
+            hosted.initialize(initialize.config)
+            messages.send(self._socket, Ready())
+        except EOFError:  # nobody wants the model any more
+            return None
+        except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
+            text, trace = described(error)
+            messages.send(self._socket, Failed(text=text, trace=trace))
+            return None
+        self._hosted = hosted
+        return hosted
+
+    def _tell_early(self, message: Message) -> None:
+        """While the model loads, messages travel between those of the dialogue."""
+        messages.send(self._socket, message)
+
+    # -- serving -----------------------------------------------------------------------------------------------------
+
+    def _serve(self, hosted: HostedModel) -> None:
+        loop = self._loop
+        loop.call_soon(self._connect)
+        while not self._stopping:
+            loop.run_forever()  # until a call has come, or the end
+            while self._calls:
+                self._answer(hosted, self._calls.popleft())
+        if self._peer is not None:
+            loop.run_until_complete(self._peer.close(1.0))
+
+    def _connect(self) -> None:
+        peer = peer_from_socket(self._socket, grant=_CALLS_AT_A_TIME, prepare=self._prepare)
+        self._peer = peer
+        self._serving = True
+        main = threading.main_thread()
+
+        def tell(message: Message) -> None:
+            if threading.current_thread() is main:
+                peer.notify(messages.encode(message))
+            else:
+                self._loop.call_soon_threadsafe(peer.notify, messages.encode(message))
+
+        Outlet.tell = tell
+
+    def _prepare(self, peer: Peer) -> None:
+        peer.on_call = self._on_call
+        peer.on_notice = self._on_notice
+        peer.on_lost = lambda _: self._stop()
+
+    def _on_call(self, call: IncomingCall) -> None:
+        self._calls.append(call)
+        self._loop.stop()
+
+    def _on_notice(self, raw: bytes) -> None:
+        message = messages.decode(raw)
+        if isinstance(message, TakenBack):
+            self._taken_back.add((message.call_id, message.at))
+
+    def _stop(self) -> None:
+        self._stopping = True
+        self._loop.stop()
+
+    def _answer(self, hosted: HostedModel, call: IncomingCall) -> None:
+        call.begin()
+        call_id = call.id
+        try:
+            requests = decode_requests(self._model, call.meta, call.buffers)
+            answer, buffers = hosted.execute(requests, lambda at: self._is_taken_back(call_id, at))
+        except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
+            text, trace = described(error)
+            answer, buffers = BatchAnswer([], text, trace), []
+        call.result(encode_answer(answer), buffers)
+        if self._taken_back:
+            self._taken_back = {entry for entry in self._taken_back if entry[0] != call_id}
+
+    def _is_taken_back(self, call_id: int, at: int) -> bool:
+        """Reads what has come meanwhile; elsewhere than on the main thread, what was read before."""
+        if threading.current_thread() is threading.main_thread() and not _loop_is_running():
+            self._loop.call_soon(self._loop.stop)
+            self._loop.run_forever()
+        return self._stopping or (call_id, at) in self._taken_back
+
+    # -- the thread that lives -----------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        poll = select.poll()
+        poll.register(self._lifeline, select.POLLIN)
+        with contextlib.suppress(OSError):
+            while True:
+                self._lifeline.send(b".")
+                if poll.poll(_SIGN_OF_LIFE_S * 1e3):
+                    break
+        if self._serving:
+            self._loop.call_soon_threadsafe(self._stop)
+        else:
+            os._exit(0)  # it still loads, and nobody wants it any more
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the process."""
+    socket_fd, lifeline_fd, parent = map(int, arguments)
+    die_with_parent(parent)
+    # The server says when to stop, by the lifeline: a signal to all its processes would end a model before its turn.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    sys.modules["triton_python_backend_utils"] = pb_utils
+    Worker(socket.socket(fileno=socket_fd), socket.socket(fileno=lifeline_fd)).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

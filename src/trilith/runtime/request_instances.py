@@ -1,0 +1,163 @@
+"""Instances that live elsewhere: batches leave as requests, answers come back later, all on the loop's thread.
+
+Rule 1: as `instances`, rule 1: an instance takes work when it falls free, so a batch is formed at the last moment.
+Rule 2: the next batch leaves before the answers of the last are encoded: the model works while this process does.
+Rule 3: an instance that died takes nothing until it is back. What waits goes on waiting, for it or for another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from trilith.core.clock import Clock
+from trilith.core.tensor import Array
+from trilith.errors import TrilithError
+from trilith.runtime.backends.port import Answered, LifeReport, Outcome, RequestBackend, RequestBatch
+from trilith.runtime.execution import Executed
+from trilith.runtime.instances import Instance, Taken, Work
+from trilith.runtime.signature import Offer
+from trilith.runtime.ticket import Ticket
+
+_TIMER_RESOLUTION_S = 0.001  # of uvloop's timers; a shorter one fires at once, and would spin
+
+
+class LeavableWork(Work, Protocol):
+    """Where such instances take batches from."""
+
+    def leave(self, instance: Instance) -> None:
+        """Notes that the instance takes nothing until it asks again."""
+        ...
+
+
+class TicketBatch(RequestBatch):
+    """The tickets of one batch as a backend sees them."""
+
+    __slots__ = ("tickets",)
+
+    def __init__(self, tickets: Sequence[Ticket], names: Sequence[str], every: tuple[str, ...]) -> None:
+        super().__init__(
+            [ticket.request for ticket in tickets],
+            [_named(names, ticket.admitted.arrays) for ticket in tickets],
+            [ticket.request.outputs or every for ticket in tickets],
+        )
+        self.tickets = tickets
+
+    def is_awaited(self, at: int) -> bool:
+        """Whether somebody still waits for the answer of request `at`."""
+        return not self.tickets[at].done
+
+
+class RequestInstance:
+    """One instance, and the batch that it runs."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: LeavableWork,
+        backend: RequestBackend,
+        offer: Offer,
+        clock: Clock,
+        finish: Callable[[list[Executed]], None],
+        on_life: Callable[[LifeReport], None],
+    ) -> None:
+        self._loop = loop
+        self._work = work
+        self._backend = backend
+        self._offer = offer
+        self._clock = clock
+        self._finish = finish
+        self._on_life = on_life
+        self._names = [spec.name for spec in offer.inputs]
+        self._outputs = tuple(spec.name for spec in offer.outputs)
+        self._timer: asyncio.TimerHandle | None = None
+        self._running = 0
+        self._stopping = False
+        self.life = LifeReport(alive=False)
+        self.watching = False
+
+    def start(self) -> None:
+        """Connects the backend, which says when it is alive."""
+        self._backend.attach(self._loop, self._offer, self._changed_life)
+
+    def wake(self) -> None:
+        """Says that there may be work. Only the loop's thread may call it."""
+        self._loop.call_soon(self._run)
+
+    def stop(self) -> None:
+        """Says that there will be none any more."""
+        self._stopping = True
+        self._stop_timer()
+
+    def join(self, timeout_s: float) -> bool:
+        """There is nothing to wait for: closing the backend ends what runs."""
+        return True
+
+    def _changed_life(self, report: LifeReport) -> None:
+        was_alive, self.life = self.life.alive, report
+        if report.alive and not was_alive:
+            self.wake()
+        elif was_alive and not report.alive:
+            self._stop_timer()
+            self._work.leave(self)
+        self._on_life(report)
+
+    def _run(self) -> None:
+        self._stop_timer()
+        if self._stopping or self._running:
+            return
+        if not self.life.alive:
+            self._work.leave(self)  # it was woken for something that another one may take
+            return
+        found = self._work.take(self)
+        if not isinstance(found, Taken):
+            if found.timeout_s is not None:
+                self._timer = self._loop.call_later(max(found.timeout_s, _TIMER_RESOLUTION_S), self._run)
+            return
+        self._running += 1
+        begun_at = self._clock.now()
+        batch = TicketBatch(found.tickets, self._names, self._outputs)
+        self._backend.begin(batch, functools.partial(self._done, found, begun_at))
+
+    def _done(self, taken: Taken, begun_at: float, outcome: Outcome) -> None:
+        self._running -= 1
+        self._run()
+        self._finish(executed_parts(taken, begun_at, outcome, self._clock.now()))
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def executed_parts(taken: Taken, begun_at: float, outcome: Outcome, now: float) -> list[Executed]:
+    """A batch's outcome: one part for the requests that succeeded together, and one for each that failed."""
+    parts: list[Executed] = []
+    answered: list[tuple[Ticket, Answered]] = []
+    for ticket, answer in zip(taken.tickets, outcome.answers, strict=True):
+        if isinstance(answer, TrilithError):
+            failed = _part([ticket], taken, begun_at, outcome, now)
+            failed.error = answer
+            parts.append(failed)
+        else:
+            answered.append((ticket, answer))
+    if answered:
+        part = _part([ticket for ticket, _ in answered], taken, begun_at, outcome, now)
+        part.outputs = [answer.outputs for _, answer in answered]
+        part.parameters = [answer.parameters for _, answer in answered]
+        parts.append(part)
+    return parts
+
+
+def _part(tickets: list[Ticket], taken: Taken, begun_at: float, outcome: Outcome, now: float) -> Executed:
+    part = Executed(tickets, sum(ticket.rows for ticket in tickets), taken.batched_at, begun_at)
+    part.input_at = max(begun_at, outcome.started_at)
+    part.infer_at = max(part.input_at, outcome.finished_at)
+    part.output_at = max(part.infer_at, now)
+    return part
+
+
+def _named(names: Sequence[str], arrays: Sequence[Array]) -> dict[str, Array]:
+    return dict(zip(names, arrays, strict=True))
