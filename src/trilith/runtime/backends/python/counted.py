@@ -50,7 +50,7 @@ class CountedByModels:
         with self._lock:
             known = self._families.get(name)
             if known is None and len(self._families) < _MAX_FAMILIES:
-                self._families[name] = _Family(cast(Kind, declared.kind), declared.help)
+                self._families[name] = _Family(cast(Kind, declared.kind), " ".join(declared.help.split()))
                 return
         if known is None:
             self._refuse(model, name, f"there are {_MAX_FAMILIES} families already")
