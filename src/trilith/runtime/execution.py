@@ -19,6 +19,7 @@ from trilith.core.request import Parameter
 from trilith.core.tensor import Array
 from trilith.errors import ModelError, TrilithError
 from trilith.runtime.backends.port import Backend, Batch
+from trilith.runtime.collation import Collation
 from trilith.runtime.signature import Offer
 from trilith.runtime.ticket import Ticket
 
@@ -70,15 +71,18 @@ class Executed:
 class Execution:
     """How batches of one model are run."""
 
-    __slots__ = ("_batched", "_clock", "_inputs", "_model", "_outputs", "_pure")
+    __slots__ = ("_batched", "_clock", "_collation", "_inputs", "_model", "_outputs", "_pure")
 
-    def __init__(self, model: str, offer: Offer, *, pure: bool, clock: Clock) -> None:
+    def __init__(
+        self, model: str, offer: Offer, *, pure: bool, clock: Clock, collation: Collation | None = None
+    ) -> None:
         self._model = model
         self._inputs = [spec.name for spec in offer.inputs]
         self._outputs = tuple(spec.name for spec in offer.outputs)
         self._batched = offer.max_batch_size > 0
         self._pure = pure
         self._clock = clock
+        self._collation = collation
 
     def run(self, backend: Backend, tickets: Sequence[Ticket], batched_at: float) -> list[Executed]:
         """Runs the tickets as one batch; in parts when that fails and may be retried."""
@@ -121,16 +125,19 @@ class Execution:
         return executed
 
     def _assemble(self, tickets: Sequence[Ticket], rows: int) -> Batch:
-        if len(tickets) == 1:
+        if self._collation is not None:
+            inputs = self._collation.join(tickets)
+        elif len(tickets) == 1:
             ticket = tickets[0]
             inputs = dict(zip(self._inputs, map(_contiguous, ticket.admitted.arrays), strict=True))
             return Batch(
                 inputs=inputs, outputs=ticket.request.outputs or self._outputs, rows=rows, requests=[ticket.request]
             )
-        inputs = {
-            name: np.concatenate([ticket.admitted.arrays[at] for ticket in tickets])
-            for at, name in enumerate(self._inputs)
-        }
+        else:
+            inputs = {
+                name: np.concatenate([ticket.admitted.arrays[at] for ticket in tickets])
+                for at, name in enumerate(self._inputs)
+            }
         return Batch(
             inputs=inputs,
             outputs=self._wanted(tickets),
@@ -152,16 +159,21 @@ class Execution:
             raise ModelError(f"model '{self._model}' returned {len(arrays)} outputs, expected {len(batch.outputs)}")
         if self._batched:
             for name, array in zip(batch.outputs, arrays, strict=True):
-                if not array.shape or array.shape[0] != batch.rows:
+                if (not array.shape or array.shape[0] != batch.rows) and self._keeps_rows(name):
                     raise ModelError(
                         f"model '{self._model}': output '{name}' has shape {list(array.shape)} for a batch of "
                         f"{batch.rows} rows; its first dimension must be {batch.rows}. A model whose outputs do not "
                         "keep their batch dimension needs max_batch_size: 0"
                     )
         outputs = dict(zip(batch.outputs, arrays, strict=True))
+        if self._collation is not None:
+            return self._collation.part(tickets, outputs)
         if len(tickets) == 1:
             return [outputs]
         return self._slices(tickets, outputs)
+
+    def _keeps_rows(self, output: str) -> bool:
+        return self._collation is None or self._collation.keeps_rows(output)
 
     def _slices(self, tickets: Sequence[Ticket], outputs: dict[str, Array]) -> list[dict[str, Array]]:
         slices: list[dict[str, Array]] = []

@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig, UnknownReference
+from trilith.runtime.joining import BatchInput, BatchInputKind, BatchOutput
 from trilith.runtime.schedule import QueuePolicy, TimeoutAction
 from trilith.runtime.spec import (
     DeclaredTensor,
@@ -46,8 +47,17 @@ _HONOURED: Final[_Tree] = {
     "backend": None,
     "version_policy": {"latest": {"num_versions": None}, "all": {}, "specific": {"versions": None}},
     "max_batch_size": None,
-    "input": {"name": None, "data_type": None, "format": None, "dims": None},
+    "input": {
+        "name": None,
+        "data_type": None,
+        "format": None,
+        "dims": None,
+        "optional": None,
+        "allow_ragged_batch": None,
+    },
     "output": {"name": None, "data_type": None, "dims": None, "label_filename": None},
+    "batch_input": {"kind": None, "target_name": None, "data_type": None, "source_input": None},
+    "batch_output": {"kind": None, "target_name": None, "source_input": None},
     "instance_group": {"name": None, "kind": None, "count": None},
     "dynamic_batching": {
         "preferred_batch_size": None,
@@ -134,6 +144,8 @@ def _spec(config: Any, name: str, *, says_max_batch_size: bool) -> ModelSpec:
         max_batch_size=config.max_batch_size if says_max_batch_size else None,
         inputs=tuple(_tensor(tensor, f"input[{at}]") for at, tensor in enumerate(config.input)),
         outputs=tuple(_tensor(tensor, f"output[{at}]") for at, tensor in enumerate(config.output)),
+        batch_inputs=tuple(_batch_input(each, f"batch_input[{at}]") for at, each in enumerate(config.batch_input)),
+        batch_outputs=tuple(_batch_output(each, f"batch_output[{at}]") for at, each in enumerate(config.batch_output)),
         instances=_instances(config.instance_group),
         queue=_queue(config.dynamic_batching, joins=not says_max_batch_size or config.HasField("dynamic_batching")),
         versions=_versions(config),
@@ -170,7 +182,35 @@ def _tensor(tensor: Any, path: str) -> DeclaredTensor:
         if hasattr(tensor, "format")
         else "FORMAT_NONE",
         label_filename=getattr(tensor, "label_filename", ""),
+        optional=getattr(tensor, "optional", False),
+        ragged=getattr(tensor, "allow_ragged_batch", False),
     )
+
+
+def _batch_input(entry: Any, path: str) -> BatchInput:
+    word = model_config_messages().BatchInput.Kind.Name(entry.kind)
+    datatype = _datatype(entry.data_type) or DataType.FP32
+    if datatype not in (DataType.FP32, DataType.INT32):
+        raise InvalidConfig(f"{path}.data_type: must be TYPE_FP32 or TYPE_INT32, got TYPE_{datatype}")
+    return BatchInput(
+        kind=BatchInputKind(word), targets=_targets(entry, path), source=_source(entry, path), datatype=datatype
+    )
+
+
+def _batch_output(entry: Any, path: str) -> BatchOutput:
+    return BatchOutput(targets=_targets(entry, path), source=_source(entry, path))
+
+
+def _targets(entry: Any, path: str) -> tuple[str, ...]:
+    if not entry.target_name:
+        raise InvalidConfig(f"{path}.target_name: at least one must be named")
+    return tuple(entry.target_name)
+
+
+def _source(entry: Any, path: str) -> str:
+    if len(entry.source_input) != 1:
+        raise InvalidConfig(f"{path}.source_input: must be one input, got {len(entry.source_input)}")
+    return str(entry.source_input[0])
 
 
 def _datatype(number: int) -> DataType | None:

@@ -37,10 +37,21 @@ def model_config(handle: ModelHandle) -> Any:
         _fill(entry, tensor, skip)
         if tensor.name in declared:
             entry.format = messages.ModelInput.Format.Value(declared[tensor.name].format or "FORMAT_NONE")
+            entry.optional = declared[tensor.name].optional
+            entry.allow_ragged_batch = declared[tensor.name].ragged
     for tensor in handle.outputs:
         entry = config.output.add()
         _fill(entry, tensor, skip)
         entry.label_filename = declared.get(tensor.name, DeclaredTensor(name=tensor.name)).label_filename
+    for made in spec.batch_inputs:
+        config.batch_input.add(
+            kind=messages.BatchInput.Kind.Value(made.kind.value),
+            target_name=made.targets,
+            data_type=messages.DataType.Value(f"TYPE_{made.datatype}"),
+            source_input=[made.source],
+        )
+    for told_apart in spec.batch_outputs:
+        config.batch_output.add(target_name=told_apart.targets, source_input=[told_apart.source])
     for group in spec.instances.groups or (InstanceGroup(count=spec.instances.count),):
         config.instance_group.add(
             name=group.name or spec.name, kind=messages.ModelInstanceGroup.KIND_CPU, count=group.count

@@ -27,6 +27,7 @@ import msgspec
 from trilith.config import load_yaml
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
+from trilith.runtime.joining import BatchInput, BatchInputKind, BatchOutput, Padding, Unpadding
 from trilith.runtime.reductions import INDEX, VALUE
 from trilith.runtime.schedule import QueuePolicy, TimeoutAction
 from trilith.runtime.spec import (
@@ -57,8 +58,49 @@ class _Tensor(_Strict, frozen=True):
     labels: str = ""
 
 
+class _Pad(_Strict, frozen=True):
+    axis: int
+    value: float = 0
+    buckets: list[Positive] = []
+    multiple_of: Count = 0
+    mask: str = ""
+    lengths: str = ""
+
+
+class _Unpad(_Strict, frozen=True):
+    axis: int
+    input: str
+    divide_by: Positive = 1
+
+
+class _Input(_Tensor, frozen=True):
+    optional: bool = False
+    ragged: bool = False
+    pad: _Pad | None = None
+
+
 class _Output(_Tensor, frozen=True):
     reduce: Literal["argmax"] | None = None
+    unpad: _Unpad | None = None
+
+
+class _BatchInput(_Strict, frozen=True):
+    kind: Literal[
+        "element_count",
+        "accumulated_element_count",
+        "accumulated_element_count_with_zero",
+        "max_element_count_as_shape",
+        "item_shape",
+        "item_shape_flatten",
+    ]
+    targets: Annotated[list[str], msgspec.Meta(min_length=1)]
+    source: str
+    datatype: DataType = DataType.FP32
+
+
+class _BatchOutput(_Strict, frozen=True):
+    targets: Annotated[list[str], msgspec.Meta(min_length=1)]
+    source: str
 
 
 class _Instances(_Strict, frozen=True):
@@ -112,8 +154,10 @@ class _Model(_Strict, frozen=True):
     name: str | None = None
     backend: str = ""
     max_batch_size: Count | None = None
-    inputs: list[_Tensor] = []
+    inputs: list[_Input] = []
     outputs: list[_Output] = []
+    batch_inputs: list[_BatchInput] = []
+    batch_outputs: list[_BatchOutput] = []
     instances: Positive | _Instances = 1
     batching: _Batching | bool = True
     queue: _Queue = _Queue()
@@ -158,6 +202,16 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
         max_batch_size=raw.max_batch_size,
         inputs=tuple(_tensor(tensor) for tensor in raw.inputs),
         outputs=tuple(_tensor(tensor) for output in raw.outputs for tensor in _offered(output, source)),
+        batch_inputs=tuple(
+            BatchInput(
+                kind=BatchInputKind(f"BATCH_{each.kind.upper()}"),
+                targets=tuple(each.targets),
+                source=each.source,
+                datatype=each.datatype,
+            )
+            for each in raw.batch_inputs
+        ),
+        batch_outputs=tuple(BatchOutput(targets=tuple(each.targets), source=each.source) for each in raw.batch_outputs),
         reductions={output.name: output.reduce for output in raw.outputs if output.reduce is not None},
         instances=InstanceConfig(count=instances.count, share=instances.share_session),
         queue=_queue(raw, batching),
@@ -210,17 +264,23 @@ def _offered(output: _Output, source: str) -> list[_Tensor]:
     """The tensors that clients see of an output: itself, or what it is reduced to."""
     if output.reduce is None:
         return [output]
-    if output.datatype is not None or output.dims is not None or output.labels:
+    if output.datatype is not None or output.dims is not None or output.labels or output.unpad is not None:
         raise InvalidConfig(f"{source}: outputs: {output.name}: `reduce` stands alone; the rest follows from the model")
     return [_Tensor(name=output.name + INDEX), _Tensor(name=output.name + VALUE)]
 
 
 def _tensor(raw: _Tensor) -> DeclaredTensor:
+    pad = raw.pad if isinstance(raw, _Input) else None
+    unpad = raw.unpad if isinstance(raw, _Output) else None
     return DeclaredTensor(
         name=raw.name,
         datatype=raw.datatype,
         dims=None if raw.dims is None else tuple(raw.dims),
         label_filename=raw.labels,
+        optional=isinstance(raw, _Input) and raw.optional,
+        ragged=isinstance(raw, _Input) and raw.ragged,
+        pad=None if pad is None else Padding(**{**msgspec.structs.asdict(pad), "buckets": tuple(pad.buckets)}),
+        unpad=None if unpad is None else Unpadding(**msgspec.structs.asdict(unpad)),
     )
 
 

@@ -23,6 +23,7 @@ from trilith.core.request import InferRequest, InferResponse, Parameter
 from trilith.core.timeline import BATCHED, INFER, INPUT, OUTPUT, QUEUED, STARTED
 from trilith.errors import DeadlineExceeded, Draining, NoReadyReplica, QueueTimeout, TrilithError
 from trilith.runtime.backends.port import Backend, LifeReport, RequestBackend
+from trilith.runtime.collation import Collation
 from trilith.runtime.execution import Executed, Execution
 from trilith.runtime.instances import InlineInstance, Instance, InstanceThread
 from trilith.runtime.outbox import Outbox
@@ -87,7 +88,13 @@ class ServedModel:
             on_expired=functools.partial(outbox.post, self._expire),
         )
         self._statistics = StatisticsCollector(spec.name, version)
-        self._execution = Execution(spec.name, offer, pure=spec.pure, clock=clock)
+        self._execution = Execution(
+            spec.name,
+            offer,
+            pure=spec.pure,
+            clock=clock,
+            collation=Collation(spec, offer) if Collation.needed(spec) else None,
+        )
         self._instances: list[Instance] = []
         self._outstanding = 0
         self._idle: asyncio.Future[None] | None = None  # resolved when nothing is outstanding any more

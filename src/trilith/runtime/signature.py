@@ -7,12 +7,13 @@ Rule 3: pure values in, values out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from trilith.core.model import ModelSignature
 from trilith.core.tensor import TensorSpec
 from trilith.errors import InvalidConfig
+from trilith.runtime.joining import Padding
 from trilith.runtime.spec import DEFAULT_MAX_BATCH_SIZE, DeclaredTensor, ModelSpec
 
 
@@ -24,11 +25,19 @@ class Offer:
         inputs: with full shapes; the first dimension is -1 where the model batches.
         outputs: the same.
         max_batch_size: most rows of one request and of one batch; 0 when there is no batch dimension.
+        generated: inputs of the model that the runtime makes, which clients do not send; as the model declares them.
+        optional: inputs that clients may leave out.
+        ragged: inputs whose shapes need not agree within a batch.
+        padded: inputs that are filled up, so that shapes agree.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     max_batch_size: int
+    generated: tuple[TensorSpec, ...] = ()
+    optional: frozenset[str] = frozenset()
+    ragged: frozenset[str] = frozenset()
+    padded: Mapping[str, Padding] = field(default_factory=dict)
 
 
 def complete(spec: ModelSpec, signature: ModelSignature) -> Offer:
@@ -37,6 +46,10 @@ def complete(spec: ModelSpec, signature: ModelSignature) -> Offer:
     Raises:
         InvalidConfig: they disagree; the message names the tensor or the field.
     """
+    made = {name for tensor in spec.inputs if tensor.pad is not None for name in tensor.pad.generated}
+    made |= {name for batch_input in spec.batch_inputs for name in batch_input.targets}
+    generated = tuple(tensor for tensor in signature.inputs if tensor.name in made)
+    signature = replace(signature, inputs=tuple(tensor for tensor in signature.inputs if tensor.name not in made))
     fixed = _first_fixed(signature)
     max_batch_size = _max_batch_size(spec, signature, fixed)
     if max_batch_size and fixed is not None:
@@ -47,11 +60,39 @@ def complete(spec: ModelSpec, signature: ModelSignature) -> Offer:
     declared_inputs = _declared(spec, "input", spec.inputs, signature.inputs, max_batch_size > 0)
     declared_outputs = _declared(spec, "output", spec.outputs, signature.outputs, max_batch_size > 0)
     names = {tensor.name for tensor in declared_inputs}
+    _check_joining(spec, {tensor.name: tensor for tensor in (*declared_inputs, *signature.inputs)}, max_batch_size)
     return Offer(
         inputs=(*declared_inputs, *(tensor for tensor in signature.inputs if tensor.name not in names)),
         outputs=declared_outputs or signature.outputs,
         max_batch_size=max_batch_size,
+        generated=generated,
+        optional=frozenset(tensor.name for tensor in spec.inputs if tensor.optional),
+        ragged=frozenset(tensor.name for tensor in spec.inputs if tensor.ragged),
+        padded={tensor.name: tensor.pad for tensor in spec.inputs if tensor.pad is not None},
     )
+
+
+def _check_joining(spec: ModelSpec, inputs: Mapping[str, TensorSpec], max_batch_size: int) -> None:
+    """What joins requests of different shapes must speak of inputs that there are, and of dimensions that they have."""
+    where = f"model '{spec.name}'"
+    sources = [(f"batch_input {each.targets[0]}", each.source) for each in spec.batch_inputs]
+    sources += [(f"batch_output {each.targets[0]}", each.source) for each in spec.batch_outputs]
+    sources += [(f"output '{each.name}': unpad", each.unpad.input) for each in spec.outputs if each.unpad is not None]
+    for what, source in sources:
+        if source not in inputs:
+            raise InvalidConfig(f"{where}: {what}: there is no input '{source}'; the inputs are {', '.join(inputs)}")
+    for tensor in spec.inputs:
+        if tensor.ragged and not max_batch_size:
+            raise InvalidConfig(f"{where}: input '{tensor.name}': allow_ragged_batch needs a max_batch_size")
+        if tensor.pad is not None:
+            rank = len(inputs[tensor.name].shape) - (1 if max_batch_size else 0)
+            if not -rank <= tensor.pad.axis < rank:
+                raise InvalidConfig(
+                    f"{where}: input '{tensor.name}': pad.axis: must be from {-rank} to {rank - 1}, as it counts the "
+                    f"dimensions without that of the batch; got {tensor.pad.axis}"
+                )
+    if (spec.batch_inputs or spec.batch_outputs) and not max_batch_size:
+        raise InvalidConfig(f"{where}: batch_input and batch_output need a max_batch_size")
 
 
 def _first_fixed(signature: ModelSignature) -> TensorSpec | None:
@@ -92,17 +133,24 @@ def _declared(
             )
         if any(tensor.name == earlier.name for earlier in found):
             raise InvalidConfig(f"model '{spec.name}': {role} '{tensor.name}' is declared twice")
-        found.append(_agreed(spec, role, tensor, model_tensor, batched))
+        scattered = any(tensor.name in output.targets for output in spec.batch_outputs)
+        found.append(_agreed(spec, role, tensor, model_tensor, batched, flat=tensor.ragged or scattered))
     return tuple(found)
 
 
-def _agreed(spec: ModelSpec, role: str, declared: DeclaredTensor, own: TensorSpec, batched: bool) -> TensorSpec:
+def _agreed(
+    spec: ModelSpec, role: str, declared: DeclaredTensor, own: TensorSpec, batched: bool, *, flat: bool
+) -> TensorSpec:
+    """What clients are told of a tensor. `flat`: the model has it as one row of elements, whatever clients see."""
     where = f"model '{spec.name}': {role} '{declared.name}'"
     if declared.datatype not in (None, own.datatype):
         raise InvalidConfig(f"{where}: the configuration says {declared.datatype}, the model says {own.datatype}")
     if declared.dims is None:
-        return own
+        return _freed(declared, own, batched)
     shape = (-1, *declared.dims) if batched else declared.dims
+    if flat:
+        return replace(own, shape=shape)
+    own = _freed(declared, own, batched)
     if own.shape and len(shape) != len(own.shape):
         hint = (
             "; max_batch_size is not 0, so dims must leave the batch dimension out"
@@ -116,3 +164,13 @@ def _agreed(spec: ModelSpec, role: str, declared: DeclaredTensor, own: TensorSpe
     if any(theirs not in (-1, ours) for ours, theirs in zip(shape, own.shape, strict=False)):
         raise InvalidConfig(f"{where}: the configuration says shape {list(shape)}, the model says {list(own.shape)}")
     return replace(own, shape=shape)
+
+
+def _freed(declared: DeclaredTensor, own: TensorSpec, batched: bool) -> TensorSpec:
+    """The tensor with the axis free that is padded, or cut back: clients may send and get any length."""
+    length = declared.pad or declared.unpad
+    if length is None or len(own.shape) < (2 if batched else 1):
+        return own
+    skip = 1 if batched else 0
+    axis = skip + length.axis % (len(own.shape) - skip)
+    return replace(own, shape=(*own.shape[:axis], -1, *own.shape[axis + 1 :]))

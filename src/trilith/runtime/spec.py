@@ -12,6 +12,7 @@ from typing import Final
 
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
+from trilith.runtime.joining import BatchInput, BatchOutput, Padding, Unpadding
 from trilith.runtime.schedule import QueuePolicy
 
 DEFAULT_MAX_BATCH_SIZE: Final = 4
@@ -28,6 +29,10 @@ class DeclaredTensor:
         dims: the shape without the batch dimension, -1 for any size; None for the model's own.
         format: Triton's `format`, kept for the metadata.
         label_filename: file in the model's folder with one label a line; "" for none.
+        optional: whether clients may leave the input out.
+        ragged: whether the shapes of the input may differ within a batch, which then gets all elements in one row.
+        pad: how the input is filled up; None: it is not.
+        unpad: how the output is cut back; None: it is not.
     """
 
     name: str
@@ -35,6 +40,10 @@ class DeclaredTensor:
     dims: tuple[int, ...] | None = None
     format: str = "FORMAT_NONE"
     label_filename: str = ""
+    optional: bool = False
+    ragged: bool = False
+    pad: Padding | None = None
+    unpad: Unpadding | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +206,8 @@ class ModelSpec:
         max_batch_size: most rows in a batch; 0 for a model without a batch dimension; None for what its file says.
         inputs: what the configuration declares; empty for the model's own.
         outputs: the same; when not empty, only these are offered.
+        batch_inputs: inputs that are computed from a batch.
+        batch_outputs: outputs that are told apart by the shapes of an input.
         reductions: outputs of the model file that are reduced where they are made, and how; see `backends/reduced.py`.
         instances: how many run at once.
         queue: how requests wait.
@@ -215,6 +226,8 @@ class ModelSpec:
     max_batch_size: int | None = None
     inputs: tuple[DeclaredTensor, ...] = ()
     outputs: tuple[DeclaredTensor, ...] = ()
+    batch_inputs: tuple[BatchInput, ...] = ()
+    batch_outputs: tuple[BatchOutput, ...] = ()
     reductions: Mapping[str, str] = field(default_factory=dict)
     instances: InstanceConfig = InstanceConfig()
     queue: QueueConfig = QueueConfig()

@@ -26,15 +26,17 @@ _BATCH_NOTE: Final = (
 class _Expected:
     """One input, prepared for checking."""
 
-    __slots__ = ("dims", "dtype", "free", "name", "rank", "spec")
+    __slots__ = ("dims", "dtype", "free", "name", "optional", "pad", "rank", "spec")
 
-    def __init__(self, spec: TensorSpec, skip: int) -> None:
+    def __init__(self, spec: TensorSpec, skip: int, offer: Offer) -> None:
         self.spec = spec
         self.name = spec.name
         self.dtype = NUMPY_OF[spec.datatype]
         self.rank = len(spec.shape)
         self.dims = spec.shape[skip:]
-        self.free = -1 in self.dims
+        self.free = -1 in self.dims and spec.name not in offer.ragged
+        self.pad = offer.padded.get(spec.name)
+        self.optional = spec.name in offer.optional
 
 
 class Admitted:
@@ -44,14 +46,16 @@ class Admitted:
         arrays: its inputs in the model's order, native.
         rows: how many rows of a batch it takes; 1 where the model has no batch dimension.
         shape: requests with equal ones may share a batch.
+        names: which inputs `arrays` are, where some were left out; None for all of the model's.
     """
 
-    __slots__ = ("arrays", "rows", "shape")
+    __slots__ = ("arrays", "names", "rows", "shape")
 
-    def __init__(self, arrays: list[Array], rows: int, shape: Hashable) -> None:
+    def __init__(self, arrays: list[Array], rows: int, shape: Hashable, names: tuple[str, ...] | None = None) -> None:
         self.arrays = arrays
         self.rows = rows
         self.shape = shape
+        self.names = names
 
 
 class Validator:
@@ -64,7 +68,7 @@ class Validator:
         self._max_batch_size = offer.max_batch_size
         self._batched = offer.max_batch_size > 0
         self._skip = 1 if self._batched else 0
-        self._inputs = [_Expected(spec, self._skip) for spec in offer.inputs]
+        self._inputs = [_Expected(spec, self._skip, offer) for spec in offer.inputs]
         self._outputs = frozenset(spec.name for spec in offer.outputs)
 
     def admit(self, request: InferRequest) -> Admitted:
@@ -74,14 +78,15 @@ class Validator:
             InvalidInput: what is wrong, where, and what was expected.
         """
         given = request.inputs
-        if len(given) != len(self._inputs):
-            self._refuse_names(given)
+        names = self._names(given) if len(given) != len(self._inputs) else None
         arrays: list[Array] = []
         free: list[tuple[int, ...]] = []
         skip, rows = self._skip, 1
         for expected in self._inputs:
             array = given.get(expected.name)
             if array is None:
+                if names is not None and expected.optional:
+                    continue
                 self._refuse_names(given)
             if array.dtype is not expected.dtype:
                 array = self._native(expected, array)
@@ -90,7 +95,7 @@ class Validator:
             if len(shape) != expected.rank or (dims != expected.dims and not _fits(dims, expected)):
                 self._refuse_shape(expected, shape)
             if expected.free:
-                free.append(dims)
+                free.append(dims if expected.pad is None else expected.pad.key(dims))
             if skip:
                 if arrays and shape[0] != rows:
                     raise InvalidInput(
@@ -102,7 +107,16 @@ class Validator:
             self._refuse_rows(rows)
         if request.outputs and not self._outputs.issuperset(request.outputs):
             self._refuse_outputs(request.outputs)
+        if names is not None:
+            return Admitted(arrays, rows, (names, *free), names)
         return Admitted(arrays, rows, tuple(free) if free else None)
+
+    def _names(self, given: dict[str, Any]) -> tuple[str, ...]:
+        """The inputs that are given, in the model's order, when some that may be left out are."""
+        names = tuple(expected.name for expected in self._inputs if expected.name in given)
+        if len(names) != len(given) or any(not (each.optional or each.name in given) for each in self._inputs):
+            self._refuse_names(given)
+        return names
 
     def _native(self, expected: _Expected, array: Array) -> Array:
         """The array in the expected dtype, when it says the same in another form (text, byte order)."""
@@ -128,9 +142,13 @@ class Validator:
                 raise InvalidInput(
                     f"unexpected inference input '{name}' for model '{self._model}'; its inputs are {names}"
                 )
-        missing = [name for name in names if name not in given]
+        required = [expected.name for expected in self._inputs if not expected.optional]
+        missing = [name for name in required if name not in given]
+        count = f"{len(names)} inputs"
+        if len(required) < len(names):
+            count = f"number of inputs between {len(required)} and {len(names)}"
         raise InvalidInput(
-            f"expected {len(names)} inputs but got {len(given)} inputs for model '{self._model}'. Got input(s) "
+            f"expected {count} but got {len(given)} inputs for model '{self._model}'. Got input(s) "
             f"{_quoted(given)}, but missing required input(s) {_quoted(missing)}. Please provide all required input(s)."
         )
 

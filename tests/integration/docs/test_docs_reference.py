@@ -88,7 +88,7 @@ def test_every_public_name_is_listed(package):
 
 def test_every_key_of_model_yaml_is_listed():
     listed = first_column(section("reference/configuration.md", "## model.yaml"))
-    tensor = {f"inputs[].{name}" for name in model_yaml._Tensor.__struct_fields__}
+    tensor = {f"inputs[].{name}" for name in model_yaml._Input.__struct_fields__}
     output = {
         f"outputs[].{name}"
         for name in set(model_yaml._Output.__struct_fields__) - set(model_yaml._Tensor.__struct_fields__)
@@ -98,6 +98,8 @@ def test_every_key_of_model_yaml_is_listed():
         ("instances", model_yaml._Instances),
         ("batching", model_yaml._Batching),
         ("queue", model_yaml._Queue),
+        ("inputs[].pad", model_yaml._Pad),
+        ("outputs[].unpad", model_yaml._Unpad),
         ("priority", model_yaml._Priority),
         ("session", model_yaml._Session),
     ):

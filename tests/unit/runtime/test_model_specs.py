@@ -8,6 +8,7 @@ import pytest
 
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
+from trilith.runtime.joining import Padding, Unpadding
 from trilith.runtime.model_pbtxt import parse_model_pbtxt
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.schedule import QueuePolicy, TimeoutAction
@@ -101,6 +102,29 @@ def test_both_forms_say_the_same(tmp_path):
     )
 
 
+def test_joining_in_both_forms(tmp_path):
+    yaml = """
+    inputs:
+      - {name: x, dims: [-1], ragged: true}
+      - {name: o, optional: true}
+      - {name: p, pad: {axis: 0, value: 1, buckets: [4, 8], mask: m}}
+    outputs: [{name: z, unpad: {axis: 0, input: p, divide_by: 2}}]
+    batch_inputs: [{kind: element_count, targets: [n], source: x, datatype: INT32}]
+    batch_outputs: [{targets: [y], source: x}]
+    """
+    pbtxt = """
+    input [ { name: "x" dims: -1 allow_ragged_batch: true }, { name: "o" optional: true } ]
+    batch_input { kind: BATCH_ELEMENT_COUNT target_name: "n" source_input: "x" data_type: TYPE_INT32 }
+    batch_output { kind: BATCH_SCATTER_WITH_INPUT_SHAPE target_name: "y" source_input: "x" }
+    """
+    found = from_yaml(tmp_path, yaml)
+    assert replace(found, inputs=found.inputs[:2], outputs=()) == from_pbtxt(pbtxt)
+    assert found.inputs[0].ragged
+    assert found.inputs[1].optional
+    assert found.inputs[2].pad == Padding(axis=0, value=1, buckets=(4, 8), mask="m")
+    assert found.outputs[0].unpad == Unpadding(axis=0, input="p", divide_by=2)
+
+
 def test_the_short_yaml_forms(tmp_path):
     assert from_yaml(tmp_path, "") == ModelSpec(name="m")
     assert from_yaml(tmp_path, "versions: all").versions == VersionPolicy(latest=0)
@@ -148,8 +172,13 @@ def test_a_wrong_yaml_key_is_named(tmp_path, text, says):
         ('input { name: "x" dims: 0 }', r"input\[0\]\.dims: "),
         ("input { dims: 1 }", r"input\[0\]\.name: is missing"),
         ('input { name: "x" reshape { shape: 1 } }', r"input\.reshape: this field of Triton's is not offered"),
-        ('input { name: "x" optional: true }', r"input\.optional: this field"),
-        ('input { name: "x" allow_ragged_batch: true }', r"input\.allow_ragged_batch: this field"),
+        ('batch_input { source_input: "x" }', r"batch_input\[0\]\.target_name: at least one"),
+        ('batch_input { target_name: "t" }', r"batch_input\[0\]\.source_input: must be one input, got 0"),
+        ('batch_output { target_name: "t" source_input: ["x", "y"] }', r"batch_output\[0\]\.source_input: .* got 2"),
+        (
+            'batch_input { target_name: "t" source_input: "x" data_type: TYPE_INT8 }',
+            r"batch_input\[0\]\.data_type: must be TYPE_FP32 or TYPE_INT32, got TYPE_INT8",
+        ),
         ("instance_group { kind: KIND_GPU }", r"instance_group\[0\]\.kind: .*KIND_GPU"),
         ("instance_group { gpus: [0] }", r"instance_group\.gpus: this field"),
         ("instance_group { rate_limiter { priority: 1 } }", r"instance_group\.rate_limiter: this field"),

@@ -25,11 +25,22 @@ VALUES = {
     "max_batch_size": [3],
     "input.data_type": ["TYPE_INT8"],
     "output.data_type": ["TYPE_INT8"],
+    "batch_input.source_input": ["x"],
+    "batch_output.source_input": ["x"],
     "dynamic_batching.preferred_batch_size": [2],
     "parameters": ["intra_op_thread_count"],
 }
+MADE = 'batch_input { target_name: "t" source_input: "x" }'
+APART = 'batch_output { target_name: "y" source_input: "x" }'
 # A field that means something only beside another.
 BESIDE = {
+    "batch_input.kind": MADE,
+    "batch_input.target_name": MADE,
+    "batch_input.data_type": MADE,
+    "batch_input.source_input": MADE,
+    "batch_output.kind": APART,
+    "batch_output.target_name": APART,
+    "batch_output.source_input": APART,
     "dynamic_batching.default_priority_level": "dynamic_batching { priority_levels: 7 }",
     "dynamic_batching.priority_levels": "dynamic_batching { default_priority_level: 1 }",
 }
