@@ -25,7 +25,7 @@ def execution_of(backend, *, pure=True, batched=True):
 def ticket(*arrays, outputs=()):
     request = InferRequest(model="m", inputs={}, outputs=outputs)
     admitted = Admitted(list(arrays), len(arrays[0]), None)
-    return Ticket(None, request, admitted, None, lambda _: None, priority=1, alone=False)
+    return Ticket(None, request, admitted, None, lambda _: None, priority=1, deadline=None, alone=False)
 
 
 def rows(value, count=1):
