@@ -27,6 +27,7 @@ def serve(
     max_body_mb: int = 64,
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
+    tls_client_ca: Path | None = None,
     compat: Literal["trilith", "triton"] = "trilith",
     http_header_forward_pattern: str = "",
     grpc_header_forward_pattern: str = "",
@@ -64,6 +65,8 @@ def serve(
         PEM file with the certificate chain: serve HTTPS and gRPC over TLS.
     tls_key
         PEM file with the private key.
+    tls_client_ca
+        PEM file of authorities: only clients with a certificate of theirs are let in, over HTTP and gRPC.
     compat
         `triton`: answer as Triton does also where its answer is the worse one.
     http_header_forward_pattern
@@ -96,6 +99,8 @@ def serve(
         raise InvalidConfig(f"--max-body-mb must be at least 1, got {max_body_mb}")
     if (tls_certificate is None) != (tls_key is None):
         raise InvalidConfig("--tls-certificate and --tls-key go together")
+    if tls_client_ca is not None and tls_certificate is None:
+        raise InvalidConfig("--tls-client-ca needs --tls-certificate and --tls-key")
     for option, port in (("--http-port", http_port), ("--grpc-port", grpc_port), ("--metrics-port", metrics_port)):
         if not 0 <= port <= 65535:
             raise InvalidConfig(f"{option} must be from 0 to 65535, got {port}")
@@ -120,6 +125,7 @@ def serve(
         debug=debug,
         tls_certificate=str(tls_certificate) if tls_certificate is not None else None,
         tls_key=str(tls_key) if tls_key is not None else None,
+        tls_client_ca=str(tls_client_ca) if tls_client_ca is not None else None,
         protocol=ProtocolOptions(
             compat=compat == "triton",
             max_body_bytes=max_body_mb << 20,

@@ -28,6 +28,7 @@ class ServeOptions:
         debug: send the text of user exceptions to clients.
         tls_certificate: PEM file with the certificate chain, or None for plain text.
         tls_key: PEM file with the private key.
+        tls_client_ca: PEM file of the authorities of clients, or None to let in all.
         protocol: how the Open Inference Protocol is spoken.
     """
 
@@ -45,6 +46,7 @@ class ServeOptions:
     debug: bool = False
     tls_certificate: str | None = None
     tls_key: str | None = None
+    tls_client_ca: str | None = None
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
 
 

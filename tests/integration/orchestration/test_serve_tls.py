@@ -74,3 +74,39 @@ def test_an_unusable_certificate_is_named(serve, tmp_path):
     server = serve(f"{APPS}/calls.py:Calls", *options, ready=False)
     assert server.process.wait(20) == 1
     server.wait_line("wrong.pem")
+
+
+def _status(connection):
+    connection.request("GET", "/livez")
+    return connection.getresponse().status
+
+
+def test_mutual_tls_lets_in_who_is_known(serve, tmp_path):
+    pem, key = _certificate(tmp_path)
+    options = ("--tls-certificate", str(pem), "--tls-key", str(key), "--tls-client-ca", str(pem))
+    server = serve(f"{APPS}/calls.py:Calls", *options, ready=False)
+    line = server.wait_line("ready: https://")
+    port = int(line.split("https://127.0.0.1:", 1)[1].split()[0])
+    known = ssl.create_default_context(cafile=str(pem))
+    known.load_cert_chain(pem, key)
+    connection = http.client.HTTPSConnection("localhost", port, context=known, timeout=20)
+    assert _status(connection) == 200
+    connection.close()
+    unknown = http.client.HTTPSConnection(
+        "localhost", port, context=ssl.create_default_context(cafile=str(pem)), timeout=20
+    )
+    with pytest.raises((ssl.SSLError, ConnectionError)):  # TLS 1.3: the refusal comes with the first answer
+        _status(unknown)
+    unknown.close()
+    address = line.split("gRPC 127.0.0.1:", 1)[1].split()[0]
+    mine = grpc.ssl_channel_credentials(pem.read_bytes(), key.read_bytes(), pem.read_bytes())
+    with grpc.secure_channel(f"localhost:{address}", mine) as channel:
+        live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+        assert live(b"", timeout=20) == b"\x08\x01"
+
+
+def test_client_authorities_need_a_certificate(serve, tmp_path):
+    pem, _ = _certificate(tmp_path)
+    server = serve(f"{APPS}/calls.py:Calls", "--tls-client-ca", str(pem), ready=False)
+    assert server.process.wait(20) == 2
+    server.wait_line("needs --tls-certificate")

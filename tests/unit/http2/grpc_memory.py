@@ -19,7 +19,7 @@ class MemoryTransport:
         self.high = high
 
     def get_extra_info(self, name):
-        return ("127.0.0.1", 1234)
+        return ("127.0.0.1", 1234) if name == "peername" else None
 
     def write(self, octets):
         assert not self.closed

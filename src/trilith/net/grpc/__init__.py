@@ -12,6 +12,7 @@ from trilith.net.grpc.services import GrpcService, GrpcServices
 from trilith.net.grpc.state import GrpcApp
 from trilith.net.grpc.statistics import GrpcStatistics
 from trilith.wire.grpc_compression import GrpcCompression
+from trilith.wire.grpc_metadata import metadata_field
 
 __all__ = [
     "GrpcApp",
@@ -24,4 +25,5 @@ __all__ = [
     "GrpcStatistics",
     "HealthService",
     "ReflectionService",
+    "metadata_field",
 ]

@@ -7,6 +7,7 @@ from typing import Final
 
 from trilith.wire.grpc_compression import ACCEPTED, GrpcCompression
 from trilith.wire.grpc_messages import status_trailers
+from trilith.wire.grpc_metadata import check_metadata
 from trilith.wire.grpc_status import GrpcStatus
 from trilith.wire.http2 import EncodedHeaders, Field
 
@@ -21,11 +22,15 @@ _OK_TRAILERS: Final = EncodedHeaders(status_trailers(GrpcStatus.OK))
 
 def ok_trailers(extra: Sequence[Field]) -> EncodedHeaders:
     """The trailers after a message."""
-    return EncodedHeaders(status_trailers(GrpcStatus.OK, extra=extra)) if extra else _OK_TRAILERS
+    if not extra:
+        return _OK_TRAILERS
+    check_metadata(extra)
+    return EncodedHeaders(status_trailers(GrpcStatus.OK, extra=extra))
 
 
 def head(metadata: Sequence[Field], compression: GrpcCompression | None = None) -> EncodedHeaders:
     """The head of an answer, with initial metadata."""
+    check_metadata(metadata)
     if compression is not None:
         return EncodedHeaders([*_HEAD, (b"grpc-encoding", compression.name), *metadata])
     return EncodedHeaders([*_HEAD, *metadata]) if metadata else OK_HEAD
@@ -34,12 +39,14 @@ def head(metadata: Sequence[Field], compression: GrpcCompression | None = None) 
 def failure(status: GrpcStatus, message: str, extra: Sequence[Field] = ()) -> EncodedHeaders:
     """The only header list of an answer without a message ("trailers only")."""
     # An unknown encoding is answered like this, and the client is told which are known (compression.md of gRPC).
+    check_metadata(extra)
     accepts = _ACCEPTS if status is GrpcStatus.UNIMPLEMENTED else ()
     return EncodedHeaders([*_HEAD, *accepts, *status_trailers(status, message, extra)])
 
 
 def failure_trailers(status: GrpcStatus, message: str, extra: Sequence[Field] = ()) -> EncodedHeaders:
     """The trailers of an answer that went wrong after it had begun."""
+    check_metadata(extra)
     return EncodedHeaders(status_trailers(status, message, extra))
 
 

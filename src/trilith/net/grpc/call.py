@@ -22,6 +22,7 @@ from trilith.errors import Bug, Cancelled, TrilithError
 from trilith.net.grpc.inbox import MessageInbox
 from trilith.wire.grpc_compression import GrpcCompression
 from trilith.wire.grpc_messages import Compressed, Message, MessageReader
+from trilith.wire.grpc_metadata import binary_values
 from trilith.wire.grpc_request import CallHead
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
 from trilith.wire.http2 import Field
@@ -156,6 +157,18 @@ class GrpcCall:
                 return value
         return None
 
+    def header_values(self, name: bytes) -> list[bytes]:
+        """All values of a metadata field, in order. `name` in lower case."""
+        return [value for candidate, value in self._head.metadata if candidate == name]
+
+    def binary_values(self, name: bytes) -> list[bytes]:
+        """All values of a metadata field whose name ends in `-bin`, in order, as octets.
+
+        Raises:
+            InvalidInput: one is no base64.
+        """
+        return binary_values(self._head.metadata, name)
+
     @property
     def encoding(self) -> bytes | None:
         """The encoding of the client's compressed messages (they are inflated before they are here), or None."""
@@ -199,10 +212,11 @@ class GrpcCall:
 
         Args:
             message: a serialised protobuf message. Bytes are kept, not copied, when they are many.
-            trailers: further trailing metadata, names in lower case.
+            trailers: further trailing metadata; see `metadata_field`.
 
         Raises:
             Bug: the call was answered before.
+            ServiceError: a field of the metadata cannot be sent; the call is still open then.
         """
         if self._may_answer():
             octets = message if isinstance(message, bytes) else bytes(memoryview(message))

@@ -94,9 +94,9 @@ class CallSender:
 
     def send_end(self, call: GrpcCall, trailers: Sequence[Field]) -> None:
         """See `CallSink`."""
+        ending = answers.ok_trailers(trailers)
         if not call.head_sent:
             self.send_head(call, ())
-        ending = answers.ok_trailers(trailers)
         del self.calls[call.stream_id]
         self._http2.send_headers(call.stream_id, ending)
         self._ended(call, _OK)

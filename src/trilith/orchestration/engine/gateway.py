@@ -354,7 +354,8 @@ def _limits(max_body_bytes: int) -> tuple[HttpLimits, GrpcLimits, HttpLimits]:
 def _tls(arguments: GatewayArguments, protocol: str) -> ssl.SSLContext | None:
     if arguments.tls_certificate is None or arguments.tls_key is None:
         return None
-    return tls_context(arguments.tls_certificate, arguments.tls_key, protocols=(protocol,))
+    client_ca = arguments.tls_client_ca
+    return tls_context(arguments.tls_certificate, arguments.tls_key, client_ca=client_ca, protocols=(protocol,))
 
 
 async def _main(control_fd: int, arguments: GatewayArguments) -> None:

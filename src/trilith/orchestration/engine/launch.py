@@ -20,6 +20,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         unresponsive_s: seconds after which a replica that is not heard is replaced.
         tls_certificate: PEM file, or None.
         tls_key: PEM file, or None.
+        tls_client_ca: PEM file, or None.
         protocol: how the Open Inference Protocol is spoken.
     """
 
@@ -32,6 +33,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     unresponsive_s: float
     tls_certificate: str | None
     tls_key: str | None
+    tls_client_ca: str | None
     protocol: ProtocolOptions
 
 

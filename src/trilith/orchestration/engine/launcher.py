@@ -126,6 +126,7 @@ class Launcher:
             unresponsive_s=options.unresponsive_s,
             tls_certificate=options.tls_certificate,
             tls_key=options.tls_key,
+            tls_client_ca=options.tls_client_ca,
             protocol=options.protocol,
         )
         return await ChildProcess.start(
