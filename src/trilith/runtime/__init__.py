@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from trilith.core.request import InferRequest, InferResponse
     from trilith.core.tensor import DataType, TensorSpec
     from trilith.runtime.backends import Backend, BackendKind, Batch, ModelFile, ModelSignature
+    from trilith.runtime.changes import ControlMode
     from trilith.runtime.handle import ModelHandle
     from trilith.runtime.life import ModelState
     from trilith.runtime.references import default_roots, find_model
@@ -27,6 +28,7 @@ _HOME: Final = {
     "Batch": "trilith.runtime.backends",
     "BatchStatistics": "trilith.runtime.statistics",
     "BatchingConfig": "trilith.runtime.schedule",
+    "ControlMode": "trilith.runtime.changes",
     "DataType": "trilith.core.tensor",
     "Duration": "trilith.runtime.statistics",
     "DynamicBatcher": "trilith.runtime.schedule",
@@ -55,6 +57,7 @@ __all__ = [
     "Batch",
     "BatchStatistics",
     "BatchingConfig",
+    "ControlMode",
     "DataType",
     "Duration",
     "DynamicBatcher",

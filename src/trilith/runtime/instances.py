@@ -56,6 +56,10 @@ class Work(Protocol):
         """Notes the instance as idle if nothing waits. False when something does."""
         ...
 
+    def leave(self, instance: Instance) -> None:
+        """Notes that the instance has ended and takes nothing any more."""
+        ...
+
 
 class Instance(Protocol):
     """Something that runs batches."""
@@ -126,6 +130,7 @@ class InstanceThread:
                 del found  # the requests must not live as long as this thread idles
                 continue
             if self._stopping or not threading.main_thread().is_alive():
+                self._work.leave(self)
                 return
             try:
                 self._inbox.get(timeout=IDLE_CHECK_S if found.timeout_s is None else found.timeout_s)

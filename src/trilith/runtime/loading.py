@@ -5,6 +5,7 @@ Rule 1: whatever a backend raises becomes a `SetupError` that names the model; a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -76,6 +77,25 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
         signature=signature,
         labels=labels,
     )
+
+
+def load_more(plan: ModelPlan, file: ModelFile, count: int) -> Sequence[Backend]:
+    """As many more backends for a version that is served already.
+
+    Raises:
+        SetupError: one cannot be loaded; then there is none.
+    """
+    backends: list[Backend | RequestBackend] = []
+    try:
+        for _ in range(count):
+            _add(backends, plan, file)
+    except Exception as error:
+        for backend in backends:
+            backend.close()
+        if isinstance(error, SetupError):
+            raise
+        raise SetupError(f"model '{file.model}' version {file.version}: {named_error(error)}") from error
+    return [backend for backend in backends if not isinstance(backend, RequestBackend)]
 
 
 def _add(backends: list[Backend | RequestBackend], plan: ModelPlan, file: ModelFile) -> ModelSignature:

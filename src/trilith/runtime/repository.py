@@ -16,12 +16,18 @@ from typing import Final
 
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.backends.port import BackendKind, ModelFile
-from trilith.runtime.model_pbtxt import load_model_pbtxt, with_session
+from trilith.runtime.changes import Standing
+from trilith.runtime.fingerprint import stamp_of
+from trilith.runtime.model_pbtxt import load_model_pbtxt, parse_model_pbtxt, with_session
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.spec import ModelSpec, VersionPolicy
 
 PBTXT: Final = "config.pbtxt"
 YAML: Final = "model.yaml"
+
+
+class NoVersion(UnknownReference):
+    """A model's folder holds no version that its policy would serve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +46,15 @@ class ModelPlan:
     folder: Path
     files: tuple[ModelFile, ...]
 
+    def standing(self) -> Standing:
+        """What it will be loaded from, with the files as they are now."""
+        if self.files and self.files[0].path is not None and self.files[0].path.parent == self.folder:
+            (file,) = self.files  # a model file alone: what lies beside it is not of the model
+            return Standing(spec=self.spec, versions={str(file.version): stamp_of(self.files[0].path)})
+        versions = {str(file.version): stamp_of(self.folder / str(file.version)) for file in self.files}
+        skip = (PBTXT, YAML, *map(str, _present_versions(self.folder)))
+        return Standing(spec=self.spec, shared=stamp_of(self.folder, skip), versions=versions)
+
 
 def find_models(roots: Sequence[Path]) -> dict[str, list[Path]]:
     """The model folders under the repositories, by name. A name that stands in two of them has two folders.
@@ -57,21 +72,30 @@ def find_models(roots: Sequence[Path]) -> dict[str, list[Path]]:
     return found
 
 
-def plan_model(name: str, path: Path, kinds: Mapping[str, BackendKind]) -> ModelPlan:
+def plan_model(name: str, path: Path, kinds: Mapping[str, BackendKind], config: str | None = None) -> ModelPlan:
     """What is to be loaded for model `name`, which lies at `path`: its folder, or a model file alone.
 
+    Args:
+        name: the model's name.
+        path: its folder, or its file.
+        kinds: the backends by name.
+        config: the text of a `config.pbtxt` that stands for the configuration in the folder, or None.
+
     Raises:
-        UnknownReference: there is no such path, no version to serve, or no model file.
+        NoVersion: there is no version to serve.
+        UnknownReference: there is no such path, or no model file.
         InvalidConfig: the configuration is wrong.
     """
     if path.is_file():
-        spec = _with_backend(ModelSpec(name=name, filename=path.name), path, kinds, [])
+        spec = _with_backend(ModelSpec(name=name, filename=path.name), path, kinds, [], pbtxt=False)
         file = ModelFile(model=name, version=1, path=path, spec=spec)
         return ModelPlan(spec=spec, kind=kinds[spec.backend], folder=path.parent, files=(file,))
     if not path.is_dir():
         raise UnknownReference(f"model '{name}': there is neither a folder nor a file {path}")
     present = _present_versions(path)
-    spec = _with_backend(read_spec(name, path), path, kinds, present)
+    read = read_spec(name, path) if config is None else parse_model_pbtxt(config, name, source="the parameter `config`")
+    pbtxt = config is not None or (path / PBTXT).is_file()
+    spec = _with_backend(read, path, kinds, present, pbtxt=pbtxt)
     kind = kinds[spec.backend]
     if spec.source is not None:
         if present:
@@ -85,7 +109,7 @@ def plan_model(name: str, path: Path, kinds: Mapping[str, BackendKind]) -> Model
         present = [1]
     versions = spec.versions.choose(present)
     if not versions:
-        raise UnknownReference(
+        raise NoVersion(
             f"{path}: at least one version must be available under the version policy of model '{name}': expected "
             f"a folder such as {path / '1'} with a model file in it; found "
             f"{_listing(present)}{_wanted(spec.versions)}"
@@ -142,7 +166,9 @@ def _present_versions(folder: Path) -> list[int]:
     )
 
 
-def _with_backend(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind], versions: Sequence[int]) -> ModelSpec:
+def _with_backend(
+    spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind], versions: Sequence[int], *, pbtxt: bool
+) -> ModelSpec:
     """Names the backend, from the files when the configuration does not."""
     backend = spec.backend or _backend_of_files(spec, path, kinds, versions)
     if backend not in kinds:
@@ -152,7 +178,7 @@ def _with_backend(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind],
     if spec.backend == backend:
         return spec
     found = replace(spec, backend=backend)
-    if not (path / PBTXT).is_file():
+    if not pbtxt:
         return found
     try:
         return with_session(found)

@@ -28,16 +28,16 @@ from typing import Final, NoReturn, Self
 from trilith.core.clock import Clock, MonotonicClock
 from trilith.core.context import Context
 from trilith.core.request import InferRequest, InferResponse
-from trilith.errors import Draining, NoReadyReplica, SetupError, TrilithError, UnknownModel, UnknownReference
+from trilith.errors import Draining, InvalidConfig, NoReadyReplica, TrilithError, UnknownModel
 from trilith.runtime.backends import BackendKind, builtin_backends
+from trilith.runtime.changes import ControlMode, at_start
+from trilith.runtime.control import RepositoryControl
 from trilith.runtime.handle import ModelHandle
-from trilith.runtime.life import ModelEvent
-from trilith.runtime.loading import LoadedVersion, load_version
+from trilith.runtime.keeper import LoadFailed, ModelKeeper
+from trilith.runtime.loading import LoadedVersion
 from trilith.runtime.outbox import Outbox
-from trilith.runtime.repository import ModelPlan, find_models, plan_model
 from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.progress import Progress, silent
-from trilith.runtime.spec import ModelSpec
 from trilith.runtime.statistics import ModelStatistics
 from trilith.runtime.ticket import OnDone, Ticket
 from trilith.telemetry import Snapshot
@@ -51,29 +51,26 @@ class RuntimeConfig:
 
     Attributes:
         backends: further backends by name; they go before those that come with Trilith.
-        load_at_start: names of the models to load when the runtime starts; None for all.
+        mode: who decides which models are loaded: nobody after the start, the files, or clients.
+        load_at_start: names of the models to load when the runtime starts, `*` for all; None: none when clients decide,
+            else all.
+        poll_s: seconds between two looks at the repositories, when the files decide.
         load_threads: how many models load at the same time.
         drain_timeout_s: how long requests in flight may take when a model or the runtime stops.
         progress: told of downloads, from the threads that load.
     """
 
     backends: dict[str, BackendKind] = field(default_factory=dict)
+    mode: ControlMode = ControlMode.NONE
     load_at_start: tuple[str, ...] | None = None
+    poll_s: float = 15.0
     load_threads: int = 2
     drain_timeout_s: float = 30.0
     progress: Progress = silent
 
-
-class _Model:
-    """One model: its handles and what serves them."""
-
-    __slots__ = ("handles", "lock", "path", "served")
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()  # one load or unload of this model at a time
-        self.path: Path | None = None  # where it was loaded from, when that was not a repository
-        self.handles: list[ModelHandle] = []
-        self.served: dict[str, ServedModel] = {}
+    def __post_init__(self) -> None:
+        if self.poll_s <= 0:
+            raise InvalidConfig(f"poll_s: must be > 0, got {self.poll_s}")
 
 
 class Runtime:
@@ -88,14 +85,20 @@ class Runtime:
     def __init__(
         self, *repositories: str | Path, config: RuntimeConfig | None = None, clock: Clock | None = None
     ) -> None:
-        self._roots = [Path(root) for root in repositories]
         self._config = config or RuntimeConfig()
         self._clock: Clock = clock or MonotonicClock()
         self._kinds = {**builtin_backends(), **self._config.backends}
-        self._models: dict[str, _Model] = {}
-        self._routes: dict[tuple[str, str], ServedModel] = {}
+        self._keeper = ModelKeeper(
+            roots=[Path(root) for root in repositories],
+            kinds=self._kinds,
+            serve=self._serve,
+            progress=self._config.progress,
+            drain_timeout_s=self._config.drain_timeout_s,
+        )
+        self.repository = RepositoryControl(self._keeper, mode=self._config.mode, poll_s=self._config.poll_s)
+        self._declared: set[str] = set()
+        self._started = False
         self._stack = AsyncExitStack()
-        self._open = False
 
     async def __aenter__(self) -> Self:
         """Loads the models. One that cannot be loaded is UNAVAILABLE; see `models` and `ready`.
@@ -104,20 +107,20 @@ class Runtime:
             UnknownReference: a repository is no folder, or a model of `load_at_start` is in none.
         """
         self._loop = asyncio.get_running_loop()
-        found = find_models(self._roots)
-        names = list(found) if self._config.load_at_start is None else list(self._config.load_at_start)
-        for name in names:
-            if name not in found:
-                raise UnknownReference(f"model '{name}' is in none of the repositories {_joined(self._roots)}")
+        names = at_start(await self.repository.look(), self._config.mode, self._config.load_at_start)
+        self._declared.update(names)
         self._outbox = Outbox(self._loop)
-        self._loaders = ThreadPoolExecutor(self._config.load_threads, thread_name_prefix="trilith-load")
+        loaders = ThreadPoolExecutor(self._config.load_threads, thread_name_prefix="trilith-load")
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(asyncio.to_thread, self._loaders.shutdown, wait=True, cancel_futures=True)
-            stack.push_async_callback(self._stop_models)
-            self._open = True
+            stack.push_async_callback(asyncio.to_thread, loaders.shutdown, wait=True, cancel_futures=True)
+            stack.push_async_callback(self._keeper.stop)
+            self._keeper.loaders, self._keeper.open = loaders, True
             async with asyncio.TaskGroup() as group:
                 for name in names:
                     group.create_task(self._load_at_start(name))
+            self._started = True
+            stack.push_async_callback(self.repository.stop)
+            self.repository.start()
             self._stack = stack.pop_all()
         return self
 
@@ -129,12 +132,19 @@ class Runtime:
 
     @property
     def ready(self) -> bool:
-        """Whether every model that should serve does. An unloaded one should not."""
-        return self._open and all(handle.ready or handle.unloaded for handle in self.models())
+        """Whether every model that should serve does: those of the start, and those that the program loaded.
+
+        An unloaded one should not; one that a client or a new folder brings does not count.
+        """
+        return (
+            self._started
+            and self._keeper.open
+            and all(handle.ready or handle.unloaded for handle in self.models() if handle.name in self._declared)
+        )
 
     def models(self) -> list[ModelHandle]:
         """Every version of every model that is known, loaded or not, by name and version."""
-        return [handle for _, model in sorted(self._models.items()) for handle in model.handles]
+        return [handle for _, model in sorted(self._keeper.models.items()) for handle in model.handles]
 
     def model(self, name: str, version: str = "") -> ModelHandle:
         """One version; without one the highest that is ready, else the highest.
@@ -142,13 +152,13 @@ class Runtime:
         Raises:
             UnknownModel: there is none.
         """
-        model = self._models.get(name)
+        model = self._keeper.models.get(name)
         handles = model.handles if model is not None else []
         if version:
             handles = [handle for handle in handles if handle.version == version]
         ready = [handle for handle in handles if handle.ready]
         if not handles:
-            self._refuse_unknown(name, version)
+            self._keeper.refuse_unknown(name, version)
         return (ready or handles)[-1]
 
     def statistics(self, name: str | None = None) -> list[ModelStatistics]:
@@ -157,9 +167,10 @@ class Runtime:
         Raises:
             UnknownModel: there is no model of that name.
         """
-        if name is not None and name not in self._models:
-            self._refuse_unknown(name, "")
-        models = self._models if name is None else {name: self._models[name]}
+        known = self._keeper.models
+        if name is not None and name not in known:
+            self._keeper.refuse_unknown(name, "")
+        models = known if name is None else {name: known[name]}
         return [served.statistics() for _, model in sorted(models.items()) for served in model.served.values()]
 
     def model_metrics(self) -> list[Snapshot]:
@@ -192,7 +203,7 @@ class Runtime:
             InvalidInput, UnknownModel, CapacityError, DeadlineExceeded: at once, when it is refused; then `on_done` is
                 not called.
         """
-        served = self._routes.get((request.model, request.version))
+        served = self._keeper.routes.get((request.model, request.version))
         if served is None:
             self._refuse_route(request.model, request.version)
         return served.submit(request, context, on_done)
@@ -210,16 +221,12 @@ class Runtime:
             SetupError: no version could be loaded. If the model was served before, it still is.
         """
         self._check_open()
-        model = self._models.setdefault(name, _Model())
-        async with model.lock:
-            model.path = path or model.path
-            try:
-                plan = await self._loop.run_in_executor(self._loaders, self._plan, name, model.path)
-            except TrilithError as error:
-                if not model.served:
-                    model.handles = [_unavailable(name, error)]
-                raise
-            return await self._load_planned(model, plan)
+        self._declared.add(name)
+        try:
+            await self._keeper.load(name, path)
+        except LoadFailed as failed:
+            raise failed.causes[0] from None
+        return self.model(name)
 
     async def unload(self, name: str) -> None:
         """Stops serving a model, after what is in flight has ended.
@@ -228,74 +235,15 @@ class Runtime:
             UnknownModel: there is none of that name.
         """
         self._check_open()
-        model = self._models.get(name)
-        if model is None:
-            self._refuse_unknown(name, "")
-        async with model.lock:
-            retired, model.served = model.served, {}
-            self._route(name)
-            for handle in model.handles:
-                handle.became(ModelEvent.RETIRED)
-            await self._retire(retired)
-            for handle in model.handles:
-                handle.became(ModelEvent.UNLOADED)
+        await self._keeper.unload(name)
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
     async def _load_at_start(self, name: str) -> None:
         try:
-            await self.load(name)
+            await self._keeper.load(name)
         except TrilithError as error:
             _log.error("model '%s' is unavailable: %s", name, error.message)
-
-    def _plan(self, name: str, path: Path | None) -> ModelPlan:
-        if path is None:
-            folders = find_models(self._roots).get(name, [])
-            if not folders:
-                raise UnknownReference(
-                    f"failed to load '{name}', no such model folder in the repositories {_joined(self._roots)}"
-                )
-            if len(folders) > 1:
-                raise SetupError(f"model '{name}' stands in more than one repository: {_joined(folders)}")
-            path = folders[0]
-        return plan_model(name, path, self._kinds)
-
-    async def _load_planned(self, model: _Model, plan: ModelPlan) -> ModelHandle:
-        handles: list[ModelHandle] = []
-        for file in plan.files:
-            filename = file.path.name if file.path is not None else plan.kind.filename
-            handle = ModelHandle(plan.spec, str(file.version), handles, platform=plan.kind.platform, filename=filename)
-            handles.append(handle)
-        if not model.served:
-            model.handles = handles
-        results = await asyncio.gather(
-            *(
-                self._loop.run_in_executor(self._loaders, load_version, plan, file, self._config.progress)
-                for file in plan.files
-            ),
-            return_exceptions=True,
-        )
-        if not self._open:  # it was stopped meanwhile, and nobody would stop what started now
-            for result in results:
-                if isinstance(result, LoadedVersion):
-                    result.close()
-            raise Draining("the runtime was stopped while the model was loading")
-        served: dict[str, ServedModel] = {}
-        failures: list[BaseException] = []
-        for handle, result in zip(handles, results, strict=True):
-            if isinstance(result, BaseException):
-                failures.append(result)
-                handle.became(ModelEvent.FAILED, str(result))
-            else:
-                served[handle.version] = self._serve(handle, result)
-        if not served:
-            raise _load_error(failures)
-        retired, model.served, model.handles = model.served, served, handles
-        self._route(plan.spec.name)
-        await self._retire(retired)
-        for failure in failures:
-            _log.error("a version of model '%s' is unavailable: %s", plan.spec.name, failure)
-        return self.model(plan.spec.name)
 
     def _serve(self, handle: ModelHandle, loaded: LoadedVersion) -> ServedModel:
         served = ServedModel(
@@ -312,35 +260,10 @@ class Runtime:
         served.start()
         return served
 
-    def _route(self, name: str) -> None:
-        """Lets requests find what serves the model now."""
-        routes = {key: served for key, served in self._routes.items() if key[0] != name}
-        served_versions = self._models[name].served
-        for version, served in served_versions.items():
-            routes[name, version] = served
-        if served_versions:
-            routes[name, ""] = served_versions[max(served_versions, key=int)]
-        self._routes = routes
-
-    async def _retire(self, served: dict[str, ServedModel]) -> None:
-        for old in served.values():
-            await old.drain(self._config.drain_timeout_s)
-            await old.stop(self._config.drain_timeout_s)
-
-    async def _stop_models(self) -> None:
-        self._open = False
-        self._routes = {}
-        retired = [served for model in self._models.values() for served in model.served.values()]
-        for model in self._models.values():
-            model.served = {}
-            for handle in model.handles:
-                handle.became(ModelEvent.STOPPED)
-        await asyncio.gather(*(self._retire({served.version: served}) for served in retired))
-
     # -- refusals ----------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        if not self._open:
+        if not self._keeper.open:
             raise Draining("the runtime is not running: enter it with `async with Runtime(...)`")
 
     def _refuse_route(self, name: str, version: str) -> NoReturn:
@@ -353,18 +276,6 @@ class Runtime:
             f"{handle.state}; the server's log says why"
         )
 
-    def _refuse_unknown(self, name: str, version: str) -> NoReturn:
-        model = self._models.get(name)
-        if model is not None and version:
-            known = ", ".join(handle.version for handle in model.handles) or "none"
-            raise UnknownModel(
-                f"Request for unknown model: '{name}' version {version} is not found; its versions are {known}"
-            )
-        raise UnknownModel(
-            f"Request for unknown model: '{name}' is not found; the models here are "
-            f"{', '.join(sorted(self._models)) or 'none'}"
-        )
-
 
 def _resolve(answer: asyncio.Future[InferResponse], outcome: InferResponse | TrilithError) -> None:
     if answer.done():
@@ -373,22 +284,3 @@ def _resolve(answer: asyncio.Future[InferResponse], outcome: InferResponse | Tri
         answer.set_result(outcome)
     else:
         answer.set_exception(outcome)
-
-
-def _unavailable(name: str, error: TrilithError) -> ModelHandle:
-    handles: list[ModelHandle] = []
-    handle = ModelHandle(ModelSpec(name=name), "", handles)
-    handle.became(ModelEvent.FAILED, error.message)
-    handles.append(handle)
-    return handle
-
-
-def _load_error(failures: list[BaseException]) -> BaseException:
-    for failure in failures:
-        if not isinstance(failure, Exception):
-            return failure
-    return failures[0]
-
-
-def _joined(paths: list[Path]) -> str:
-    return ", ".join(map(str, paths)) or "(none)"

@@ -39,6 +39,7 @@ from trilith.runtime.validation import Validator
 _log: Final = logging.getLogger("trilith.runtime")
 _DEFAULT_QUEUE_ROWS: Final = 1024
 _FLOOR: Final = 1
+_FOREVER_S: Final = 3600.0
 
 
 class ServedModel:
@@ -71,7 +72,8 @@ class ServedModel:
         self.version = version
         self._spec = spec
         self._offer = offer
-        self._backends = backends
+        self._backends = list(backends)
+        self._local = [backend for backend in backends if not isinstance(backend, RequestBackend)]
         self._on_life = on_life
         self._remote: list[RequestInstance] = []
         self._clock = clock
@@ -96,6 +98,7 @@ class ServedModel:
             collation=Collation(spec, offer) if Collation.needed(spec) else None,
         )
         self._instances: list[Instance] = []
+        self._leaving: set[asyncio.Task[bool]] = set()
         self._outstanding = 0
         self._idle: asyncio.Future[None] | None = None  # resolved when nothing is outstanding any more
         self._deadlines: DeadlineHeap[Ticket] = DeadlineHeap(_is_open)
@@ -127,22 +130,60 @@ class ServedModel:
             for instance in self._remote:
                 instance.start()
             return
-        backends = [backend for backend in self._backends if not isinstance(backend, RequestBackend)]
+        backends = self._local
         if len(backends) == 1 and backends[0].inline:
             finish = functools.partial(self._finish, 0)
             self._instances = [InlineInstance(self._loop, self._queue, self._execution, backends[0], finish)]
             self._instances[0].wake()
             return
-        for at in range(self._spec.instances.count):
-            thread = InstanceThread(
-                f"trilith {self.name}/{self.version} #{at}",
-                self._queue,
-                self._execution,
-                backends[at % len(backends)],
-                functools.partial(self._post, at),
-            )
-            self._instances.append(thread)
-            thread.start()
+        for _ in range(self._spec.instances.count):
+            self._add_instance()
+
+    @property
+    def resizable(self) -> bool:
+        """Whether the number of its instances can be changed while it serves."""
+        return bool(self._local)
+
+    def missing_backends(self, count: int) -> int:
+        """How many more backends it takes to run `count` instances."""
+        shared = len(self._local) == 1 and self._local[0].concurrent and self._spec.instances.share
+        return 0 if shared or self._local[0].inline else max(0, count - len(self._local))
+
+    def resize(self, spec: ModelSpec, more: Sequence[Backend]) -> None:
+        """Runs as many instances as `spec` says from now on. What runs ends where it began.
+
+        Args:
+            spec: the configuration, which differs from the present one in its instances alone.
+            more: as many loaded backends as `missing_backends` said.
+        """
+        self._spec = spec
+        self._backends.extend(more)
+        self._local.extend(more)
+        if self._local[0].inline:
+            return
+        while len(self._instances) < spec.instances.count:
+            self._add_instance()
+        while len(self._instances) > spec.instances.count:
+            instance = self._instances.pop()
+            own = self._local.pop() if len(self._local) > len(self._instances) else None
+            if own is not None:
+                self._backends.remove(own)
+            instance.stop()
+            task = self._loop.create_task(asyncio.to_thread(_end, instance, own))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    def _add_instance(self) -> None:
+        at = len(self._instances)
+        thread = InstanceThread(
+            f"trilith {self.name}/{self.version} #{at}",
+            self._queue,
+            self._execution,
+            self._local[at % len(self._local)],
+            functools.partial(self._post, at),
+        )
+        self._instances.append(thread)
+        thread.start()
 
     def submit(self, request: InferRequest, context: Context | None, on_done: OnDone) -> Ticket:
         """Checks the request and lets it wait.
@@ -229,7 +270,10 @@ class ServedModel:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        left = list(self._leaving)
         ended = await asyncio.to_thread(self._join, timeout_s)
+        if left:
+            await asyncio.wait(left, timeout=timeout_s)
         if not ended:
             _log.warning("model '%s' version %s still runs and was left behind", self.name, self.version)
         return ended
@@ -440,6 +484,15 @@ class ServedModel:
         finally:
             self._idle = None
         return True
+
+
+def _end(instance: Instance, backend: Backend | None) -> bool:
+    """Waits for an instance that is not needed any more, and closes what it had for itself."""
+    while not instance.join(_FOREVER_S):
+        pass
+    if backend is not None:
+        backend.close()
+    return True
 
 
 def batching_config(spec: ModelSpec, offer: Offer) -> BatchingConfig:

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from trilith.core.tensor import DataType
 from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import HttpLimits, HttpServer
-from trilith.runtime import Runtime
+from trilith.runtime import Runtime, RuntimeConfig
 from trilith.runtime.protocol import OipGrpc, OipHttp, model_source, oip_services
 from trilith.telemetry import Metrics, RequestMetrics
 from trilith.telemetry.exposition import CONTENT_TYPE, render
@@ -69,13 +69,13 @@ class OipServer:
         self._stop = None
 
     @contextlib.contextmanager
-    def running(self, root, options=ProtocolOptions(), *, all_ready=True):  # noqa: B008 - frozen
+    def running(self, root, options=ProtocolOptions(), *, all_ready=True, **config):  # noqa: B008 - frozen
         started = threading.Event()
         failure = []
 
         def run():
             try:
-                uvloop.run(self._serve(root, options, all_ready, started))
+                uvloop.run(self._serve(root, options, all_ready, started, RuntimeConfig(**config)))
             except BaseException as error:  # noqa: BLE001 - handed to the test's thread
                 failure.append(error)
                 started.set()
@@ -94,11 +94,11 @@ class OipServer:
         if failure:
             raise failure[0]
 
-    async def _serve(self, root, options, all_ready, started):
+    async def _serve(self, root, options, all_ready, started, config):
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         metrics = Metrics()
         requests = RequestMetrics(metrics)
-        async with Runtime(root) as runtime:
+        async with Runtime(root, config=config) as runtime:
             assert runtime.ready == all_ready, runtime.models()
             metrics.add_source(model_source(runtime))
             oip = OipHttp(runtime, metrics=requests, options=options)

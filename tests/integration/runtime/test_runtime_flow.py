@@ -410,7 +410,7 @@ def test_what_loads_while_the_runtime_stops_is_closed(serve, run):
         load = asyncio.ensure_future(runtime.load("m"))
         await until(lambda: made)
         leave = asyncio.ensure_future(runtime.__aexit__(None, None, None))
-        await until(lambda: not runtime._open)
+        await until(lambda: not runtime._keeper.open)
         made[0]._open.set()
         with pytest.raises(Draining, match="stopped while the model was loading"):
             await load

@@ -22,6 +22,7 @@ class FakeModel:
     public_reason = ""
     allows_timeouts = True
     recovering = False
+    unloaded = False
 
     def __init__(self, name="m", datatype=DataType.FP32):
         self.name = name
@@ -45,6 +46,35 @@ class FakeTicket:
         self.cancelled = True
 
 
+class FakeRepository:
+    """Lists what is loaded; notes what it was asked to do. `refuse` is raised then."""
+
+    refuse = None
+
+    def __init__(self, runtime):
+        self._runtime = runtime
+        self.asked = []
+
+    async def index(self, *, ready_only):
+        entries = []
+        for model in self._runtime.models():
+            if model.state == "READY" or not ready_only:
+                entry = {"version": model.version, "state": model.state, "reason": model.public_reason}
+                entries.append({"name": model.name, **entry})
+        return entries
+
+    async def load(self, name, parameters):
+        self._note("load", name, parameters)
+
+    async def unload(self, name, *, dependents):
+        self._note("unload", name, dependents)
+
+    def _note(self, *what):
+        if self.refuse is not None:
+            raise self.refuse
+        self.asked.append(what)
+
+
 class FakeRuntime:
     """Keeps what was submitted; the test answers. `refuse` is raised at submission."""
 
@@ -55,6 +85,7 @@ class FakeRuntime:
     def __init__(self, *models):
         self.loaded = {model.name: model for model in models or (FakeModel(),)}
         self.submitted = []
+        self.repository = FakeRepository(self)
         self.arrived = asyncio.Event()
 
     def submit(self, request, context, on_done):

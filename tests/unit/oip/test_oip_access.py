@@ -59,7 +59,8 @@ def over_grpc(app, method, message=None, metadata=()):
     call = FakeGrpcCall(
         method.encode(), message or getattr(service_messages(), f"{method}Request")(), metadata=metadata
     )
-    app(call)
+    if (pending := app(call)) is not None:
+        asyncio.run(pending)
     return call
 
 

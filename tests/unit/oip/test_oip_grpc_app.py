@@ -1,5 +1,6 @@
 """The gRPC application: methods, answers, errors, cancellation; over fakes."""
 
+import asyncio
 import json
 
 import pytest
@@ -39,7 +40,8 @@ def app(runtime, metrics, clock):
 
 def _ask(app, method, **fields):
     call = FakeGrpcCall(method.encode(), getattr(MESSAGES, f"{method}Request")(**fields))
-    app(call)
+    if (late := app(call)) is not None:
+        asyncio.run(late)
     if call.status != "OK":
         return call
     return getattr(MESSAGES, f"{method}Response").FromString(call.answer)
@@ -145,7 +147,7 @@ def test_the_repository_index_names_no_file_of_the_server(app, runtime):
     runtime.loaded["m"] = handle = ModelHandle(ModelSpec(name="m"), "1", [])
     handle.became(ModelEvent.FAILED, "/srv/models/m: wrong")
     call = FakeGrpcCall(b"RepositoryIndex")
-    app(call)
+    asyncio.run(app(call))
     (model,) = MESSAGES.RepositoryIndexResponse.FromString(call.answer).models
     assert (model.state, model.reason) == ("UNAVAILABLE", "failed to load; see the server's log")
 

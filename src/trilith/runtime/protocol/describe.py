@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.tensor import TensorSpec
-from trilith.errors import NoReadyReplica
+from trilith.errors import NoReadyReplica, UnknownModel
 from trilith.runtime.statistics import Duration, ModelStatistics
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ EXTENSIONS: Final = (
     "binary_tensor_data",
     "classification",
     "model_configuration",
+    "model_repository",
+    "model_repository(unload_dependents)",
     "parameters",
     "schedule_policy",
     "statistics",
@@ -42,6 +44,8 @@ def ready_model(runtime: RuntimePort, name: str, version: str) -> ModelPort:
         NoReadyReplica: there is, and it is not ready.
     """
     model = runtime.model(name, version)
+    if model.unloaded:
+        raise UnknownModel(f"Request for unknown model: '{name}' has no available versions: it was unloaded")
     if not is_ready(model):
         which = f"'{name}' version {model.version}" if model.version else f"'{name}'"
         raise NoReadyReplica(f"{which} is not at ready state: it is {model.state}")
@@ -68,15 +72,6 @@ def model_metadata(model: ModelPort) -> dict[str, Any]:
 def is_ready(model: ModelPort) -> bool:
     """Whether the model version takes requests."""
     return model.state == "READY"
-
-
-def repository_index(runtime: RuntimePort, *, ready_only: bool) -> list[dict[str, str]]:
-    """Every model version with its state, and why it is in it as far as that concerns a client."""
-    return [
-        {"name": model.name, "version": model.version, "state": str(model.state), "reason": model.public_reason}
-        for model in runtime.models()
-        if is_ready(model) or not ready_only
-    ]
 
 
 def statistics(runtime: RuntimePort, name: str | None = None, version: str = "") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.clock import Clock
@@ -16,6 +16,7 @@ from trilith.errors import Bug, DeadlineExceeded, NotFound, TrilithError, Unsupp
 from trilith.runtime.protocol import describe, switched_off
 from trilith.runtime.protocol.access import GRPC_PREFIX, Forwarding, Guard
 from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
+from trilith.runtime.protocol.repository import grpc_methods
 from trilith.telemetry import RequestMetrics
 from trilith.wire.grpc_status import GrpcStatus
 from trilith.wire.oip_grpc import decode_request, encode_response, parse
@@ -79,12 +80,12 @@ class OipGrpc:
             b"ModelMetadata": self._model_metadata,
             b"ModelConfig": self._model_config,
             b"ModelStatistics": self._model_statistics,
-            b"RepositoryIndex": self._repository_index,
             **{name.encode(): functools.partial(switched_off.answer_grpc, name) for name in switched_off.methods()},
         }
+        self._repository_methods = grpc_methods(runtime.repository)
 
-    def __call__(self, call: GrpcCall) -> None:
-        """Answers, or will answer from a callback."""
+    def __call__(self, call: GrpcCall) -> Coroutine[Any, Any, None] | None:
+        """Answers, or will answer from a callback (None), or when the repository has done what was asked."""
         method = call.path.removeprefix(_SERVICE)
         if method == b"ModelInfer":
             exchange = _GrpcExchange(self._front, call)
@@ -92,10 +93,12 @@ class OipGrpc:
                 self._guard.check("ModelInfer", call.header)
             except TrilithError as error:
                 exchange.reject(error)
-                return
+                return None
             call.on_cancel = exchange.abandon
             exchange.start()
-            return
+            return None
+        if (work := self._repository_methods.get(method)) is not None:
+            return self._answer_late(call, method.decode(), work)
         handler = self._methods.get(method)
         self._front.began()
         name = method.decode("latin-1") if handler is not None else "other"
@@ -105,6 +108,23 @@ class OipGrpc:
                 raise _unimplemented(call.path)
             self._guard.check(name, call.header)
             call.reply(handler(parse(f"{name}Request", call.message)).SerializeToString())
+        except TrilithError as error:
+            status = oip_grpc_status(error, compat=self._compat)
+            call.fail(status, error.message)
+        except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the caller gets an answer all the same
+            _log.exception("answering %s failed", name)
+            status = GrpcStatus.INTERNAL
+            call.fail_error(Bug(f"{name} failed; the server's log says more"))
+        finally:
+            self._front.ended(name, name, status.name, None)
+        return None
+
+    async def _answer_late(self, call: GrpcCall, name: str, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:
+        self._front.began()
+        status = GrpcStatus.OK
+        try:
+            self._guard.check(name, call.header)
+            call.reply((await work(parse(f"{name}Request", call.message))).SerializeToString())
         except TrilithError as error:
             status = oip_grpc_status(error, compat=self._compat)
             call.fail(status, error.message)
@@ -152,10 +172,6 @@ class OipGrpc:
             self._runtime.model(request.name, request.version)
         found = describe.statistics(self._runtime, request.name or None, request.version)
         return service_messages().ModelStatisticsResponse(**found)
-
-    def _repository_index(self, request: Any) -> Any:
-        models = describe.repository_index(self._runtime, ready_only=request.ready)
-        return service_messages().RepositoryIndexResponse(models=models)
 
 
 class _GrpcExchange(Exchange):

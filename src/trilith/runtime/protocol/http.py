@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from trilith.core.clock import Clock
-from trilith.errors import Bug, InvalidInput, MethodNotAllowed, TrilithError, UnknownModel
+from trilith.errors import Bug, MethodNotAllowed, TrilithError, UnknownModel
 from trilith.runtime.protocol import describe, switched_off
 from trilith.runtime.protocol.access import Forwarding, Guard
 from trilith.runtime.protocol.exchange import Front
 from trilith.runtime.protocol.http_exchange import GenerateExchange, HttpExchange, infer_late, respond_error
+from trilith.runtime.protocol.repository import HTTP_ENDPOINTS, answer_http
 from trilith.runtime.protocol.routes import Route, Routes
 from trilith.telemetry import RequestMetrics
 from trilith.wire.http_status import NOT_READY_STATUS, oip_error_body
-from trilith.wire.oip_json import loads
 from trilith.wire.oip_options import ProtocolOptions
 from trilith.wire.oip_status import oip_http_status
 
@@ -111,7 +111,26 @@ class OipHttp:
         except TrilithError as error:
             self._refuse(request, error, route.endpoint)
             return
-        self._answer(request, route, body)
+        if route.endpoint in HTTP_ENDPOINTS:
+            await self._answer_repository(request, route, body)
+        else:
+            self._answer(request, route, body)
+
+    async def _answer_repository(self, request: HttpRequest, route: Route, body: bytes) -> None:
+        try:
+            answer = await answer_http(self._runtime.repository, route, body)
+        except TrilithError as error:
+            self._refuse(request, error, route.endpoint)
+            return
+        except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the caller gets the protocol's own answer
+            _log.exception("answering %s failed", route.endpoint)
+            self._refuse(request, Bug(f"{route.endpoint} failed; the server's log says more"), route.endpoint)
+            return
+        self._front.began()
+        try:
+            request.respond(200, answer)
+        finally:
+            self._front.ended(route.endpoint, request.method, "200", None)
 
     def _answer(self, request: HttpRequest, route: Route, body: bytes) -> None:
         try:
@@ -150,8 +169,6 @@ class OipHttp:
                 return 200, orjson.dumps(describe.statistics(runtime, route.model, route.version))
             case "statistics":
                 return 200, orjson.dumps(describe.statistics(runtime))
-            case "repository_index":
-                return 200, orjson.dumps(describe.repository_index(runtime, ready_only=_ready_only(body)))
             case _:
                 return 200, orjson.dumps(
                     describe.model_metadata(describe.ready_model(runtime, route.model, route.version))
@@ -196,14 +213,3 @@ def _not_allowed(request: HttpRequest, route: Route) -> MethodNotAllowed:
     return MethodNotAllowed(
         f"Method Not Allowed: {request.path[:200]} takes {route.allowed}, got {request.method[:20]}"
     )
-
-
-def _ready_only(body: bytes) -> bool:
-    """The body of a repository index request: nothing, or `{"ready": true}`."""
-    if not body.strip():
-        return False
-    message = loads(body)
-    ready = message.get("ready", False) if isinstance(message, dict) else None
-    if not isinstance(ready, bool):
-        raise InvalidInput("Invalid value for 'ready': expected a boolean in a JSON object")
-    return ready

@@ -75,6 +75,11 @@ class ModelPort(Protocol):
         ...
 
     @property
+    def unloaded(self) -> bool:
+        """Whether somebody wanted it unloaded, and it is."""
+        ...
+
+    @property
     def allows_timeouts(self) -> bool:
         """Whether requests may bring a time limit of their own."""
         ...
@@ -89,8 +94,29 @@ class ModelPort(Protocol):
         ...
 
 
+class RepositoryPort(Protocol):
+    """What clients may ask of the model repositories."""
+
+    async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
+        """Name, version, state and reason of every model version; the name alone of a model that was never loaded."""
+        ...
+
+    async def load(self, name: str, parameters: Mapping[str, str | bytes]) -> None:
+        """Loads or reloads a model."""
+        ...
+
+    async def unload(self, name: str, *, dependents: bool) -> None:
+        """Unloads a model."""
+        ...
+
+
 class RuntimePort(Protocol):
     """A runtime, used from the event loop's thread."""
+
+    @property
+    def repository(self) -> RepositoryPort:
+        """The model repositories."""
+        ...
 
     @property
     def ready(self) -> bool:

@@ -14,7 +14,6 @@ _SERVER: Final[dict[str, tuple[str, str]]] = {
     "/v2/health/live": ("live", "GET"),
     "/v2/health/ready": ("ready", "GET"),
     "/v2/models/stats": ("statistics", "GET"),
-    "/v2/repository/index": ("repository_index", "POST"),
     "/v2/trace/setting": ("trace", "GET, POST"),
     "/v2/logging": ("logging", "GET, POST"),
     "/v2/systemsharedmemory/status": ("shared_memory_status", "GET"),
@@ -46,6 +45,7 @@ class Route:
         model: the model's name, or "".
         version: the version, or "".
         region: the name of a shared-memory region, or "".
+        repository: the repository, or "".
     """
 
     endpoint: str
@@ -53,6 +53,7 @@ class Route:
     model: str = ""
     version: str = ""
     region: str = ""
+    repository: str = ""
 
     def takes(self, method: str) -> bool:
         """Whether it takes this HTTP method. What takes GET takes HEAD."""
@@ -92,6 +93,8 @@ def route_of(path: str) -> Route:
     parts = path.split("/")
     if len(parts) == 6 and parts[2] in ("systemsharedmemory", "cudasharedmemory") and parts[3] == "region":
         return _region(path, unquote(parts[4]), parts[5])
+    if parts[:3] == ["", "v2", "repository"]:
+        return _repository_route(path, parts[3:])
     if parts[:3] != ["", "v2", "models"] or len(parts) < 4 or not parts[3]:
         raise NotFound(f"Not Found: there is no endpoint {path[:200]!r}")
     model, rest = unquote(parts[3]), parts[4:]
@@ -112,3 +115,14 @@ def _region(path: str, region: str, action: str) -> Route:
     if method is None:
         raise NotFound(f"Not Found: there is no endpoint {path[:200]!r}")
     return Route("shared_memory_status" if action == "status" else "shared_memory", method, region=region)
+
+
+def _repository_route(path: str, parts: list[str]) -> Route:
+    """`[REPOSITORY/]index` or `[REPOSITORY/]models/MODEL/{load,unload}`."""
+    named = len(parts) in (2, 4)
+    repository, rest = (unquote(parts[0]), parts[1:]) if named else ("", parts)
+    if rest == ["index"]:
+        return Route("repository_index", "POST", repository=repository)
+    if len(rest) == 3 and rest[0] == "models" and rest[2] in ("load", "unload"):
+        return Route(f"repository_{rest[2]}", "POST", model=unquote(rest[1]), repository=repository)
+    raise NotFound(f"Not Found: there is no endpoint {path[:200]!r}")

@@ -1,0 +1,207 @@
+"""What clients may do with the repositories, and what their files do by themselves.
+
+Rule 1: clients load and unload when the mode is `explicit`, and only then.
+Rule 2: a folder that cannot be listed changes nothing: that a disk is away does not unload its models.
+Rule 3: who asks and goes away does not stop what was begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
+
+from trilith.errors import CapacityError, InvalidInput, SetupError, TrilithError, UnknownModel
+from trilith.runtime.changes import ControlMode, Listing, decide
+from trilith.runtime.fingerprint import Fingerprints
+from trilith.runtime.keeper import LoadFailed, ModelKeeper
+from trilith.runtime.overrides import Override
+from trilith.runtime.repository import NoVersion, find_models
+
+_log: Final = logging.getLogger("trilith.runtime")
+
+
+class RepositoryControl:
+    """The index, load and unload of one runtime, and its polling.
+
+    Args:
+        keeper: loads and unloads.
+        mode: who decides what is loaded.
+        poll_s: seconds between two looks, when the files decide.
+    """
+
+    def __init__(self, keeper: ModelKeeper, *, mode: ControlMode, poll_s: float) -> None:
+        self._keeper = keeper
+        self._mode = mode
+        self._poll_s = poll_s
+        self._fingerprints = Fingerprints()
+        self._acted_upon: Listing = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._polling: asyncio.Task[None] | None = None
+
+    async def look(self) -> Listing:
+        """The models of the repositories, as they are now; the first look is what is loaded at the start.
+
+        Raises:
+            UnknownReference: a repository is no folder.
+        """
+        self._acted_upon = await asyncio.to_thread(self._listing)
+        return self._acted_upon
+
+    def start(self) -> None:
+        """Begins to look again and again, when the files decide."""
+        if self._mode is ControlMode.POLL:
+            self._polling = asyncio.get_running_loop().create_task(self._poll_for_ever())
+
+    async def stop(self) -> None:
+        """Ends that."""
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.gather(self._polling, return_exceptions=True)
+
+    # -- clients -----------------------------------------------------------------------------------------------------
+
+    async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
+        """Every model version with its state and reason, by name; a model that was never loaded has its name alone.
+
+        Raises:
+            UnknownReference: a repository is no folder.
+        """
+        models = self._keeper.models
+        names = set(models)
+        if self._mode is ControlMode.EXPLICIT and not ready_only:
+            names.update(await asyncio.to_thread(find_models, self._keeper.roots))
+        entries: list[dict[str, str]] = []
+        for name in sorted(names):
+            handles = models[name].handles if name in models else []
+            if not handles and not ready_only:
+                entries.append({"name": name})
+            entries.extend(
+                {"name": name, "version": handle.version, "state": str(handle.state), "reason": handle.public_reason}
+                for handle in handles
+                if handle.ready or not ready_only
+            )
+        return entries
+
+    async def load(self, name: str, parameters: Mapping[str, str | bytes]) -> None:
+        """Loads or reloads a model, with what the parameters say instead of its configuration and files.
+
+        Raises:
+            InvalidInput: the name or a parameter is wrong, or there is no version to serve.
+            CapacityError: clients do not decide here.
+            SetupError: it cannot be loaded; if it was served before, it still is.
+        """
+        self._check(name)
+        override = Override.read(name, parameters)
+        await self._finish(self._load(name, override))
+
+    async def unload(self, name: str, *, dependents: bool = False) -> None:
+        """Unloads a model, after what is in flight has ended.
+
+        `dependents`: the models that it is made of too. No model here is made of others.
+
+        Raises:
+            InvalidInput: the name is wrong.
+            UnknownModel: no model of that name was loaded.
+            CapacityError: clients do not decide here.
+        """
+        self._check(name)
+        if name not in self._keeper.models:
+            if name not in await asyncio.to_thread(find_models, self._keeper.roots):
+                raise UnknownModel(f"failed to unload '{name}', Request for unknown model: '{name}' is not found")
+            return
+        await self._finish(self._keeper.unload(name))
+
+    def _check(self, name: str) -> None:
+        if not name.strip():
+            raise InvalidInput("Model name cannot be empty. Please enter a valid name to deploy.")
+        if name in (".", "..") or any(character in name for character in "/\\\0") or name.startswith("."):
+            raise InvalidInput(f"model name must not contain path traversal characters, got {name[:200]!r}")
+        if self._mode is not ControlMode.EXPLICIT:
+            raise CapacityError(
+                "explicit model load / unload is not allowed if polling is enabled: the server's model control mode is "
+                f"'{self._mode}'; start it with --model-control-mode explicit to allow it"
+            )
+
+    async def _load(self, name: str, override: Override | None) -> None:
+        try:
+            if override is not None:
+                await asyncio.to_thread(override.write)
+            await self._load_with(name, override)
+        except BaseException:
+            model = self._keeper.models.get(name)
+            if override is not None and (model is None or model.override is not override):
+                await asyncio.to_thread(override.close)
+            raise
+
+    async def _load_with(self, name: str, override: Override | None) -> None:
+        if override is None or override.folder is None:
+            known = self._keeper.models.get(name)
+            found = await asyncio.to_thread(find_models, self._keeper.roots)
+            if name not in found and (known is None or known.path is None):
+                roots = ", ".join(map(str, self._keeper.roots))
+                raise SetupError(
+                    f"failed to load '{name}', failed to poll from model repository: there is no folder of that "
+                    f"name in {roots}"
+                )
+        try:
+            handles = await self._keeper.load(name, override=override)
+        except LoadFailed:
+            raise
+        except NoVersion as error:
+            raise InvalidInput(error.message) from error
+        except SetupError as error:
+            raise SetupError(
+                f"failed to load '{name}', failed to poll from model repository: {error.message}"
+            ) from error
+        failed = {handle.version: SetupError(handle.reason) for handle in handles if not handle.ready}
+        if failed:
+            raise LoadFailed(name, failed)
+
+    async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits for it has it; nobody may wait any more
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    async def poll(self) -> None:
+        """Looks once, and does what follows from it."""
+        try:
+            now = await asyncio.to_thread(self._listing)
+        except TrilithError as error:
+            _log.error("the repositories cannot be listed, so nothing changes: %s", error.message)
+            return
+        changes = decide(self._acted_upon, now, self._mode)
+        self._acted_upon = now
+        await asyncio.gather(
+            *(
+                self._obey(self._keeper.load(name), f"'{name}' has changed and cannot be loaded")
+                for name in changes.load
+            ),
+            *(self._obey(self._keeper.unload(name), f"'{name}' cannot be unloaded") for name in changes.unload),
+        )
+
+    async def _poll_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(self._poll_s)
+            await self.poll()
+
+    async def _obey(self, work: Coroutine[Any, Any, object], failed: str) -> None:
+        try:
+            await work
+        except TrilithError as error:
+            _log.error("model %s: %s", failed, error.message)
+
+    def _listing(self) -> Listing:
+        found = find_models(self._keeper.roots)
+        if self._mode is not ControlMode.POLL:
+            return dict.fromkeys(found, "")
+        return {name: self._fingerprints.of(folders) for name, folders in found.items()}

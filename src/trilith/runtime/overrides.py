@@ -1,0 +1,147 @@
+"""What a client sends along when it asks to load a model: another configuration, and files instead of the folder's.
+
+    config                {"max_batch_size": 8}     JSON of a ModelConfig; what it says stands before what the file says
+    file:1/model.onnx     <bytes>                   a file of version 1; then the repository's own files do not count
+
+Rule 1: the files are written to a folder of their own, which lasts as long as the model that was loaded from it.
+Rule 2: no name leads out of that folder.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+from google.protobuf import json_format, text_format
+
+from trilith.errors import InvalidConfig, InvalidInput, SetupError
+from trilith.runtime.repository import PBTXT
+from trilith.wire.oip_json import loads
+from trilith.wire.oip_messages import model_config_messages
+
+CONFIG: Final = "config"
+FILE: Final = "file:"
+_NAME: Final = re.compile(r"[1-9][0-9]*(/[^/\\\0]+)+")
+
+
+class Override:
+    """A configuration and files that stand before those of the repository. Close it when the model is gone.
+
+    Args:
+        name: the model's name.
+        config: JSON of a `ModelConfig`.
+        files: content by path below the model's folder.
+    """
+
+    def __init__(self, name: str, config: str, files: Mapping[str, bytes]) -> None:
+        self._name = name
+        self._config = config
+        self._files = files
+        self._holder: Path | None = None
+
+    @classmethod
+    def read(cls, name: str, parameters: Mapping[str, str | bytes]) -> Self | None:
+        """From the parameters of a load request, checked; None when there are none.
+
+        Raises:
+            InvalidInput: a parameter is unknown, of the wrong type, or leads out of the model's folder.
+        """
+        config: str | None = None
+        files: dict[str, bytes] = {}
+        for key, value in parameters.items():
+            if key == CONFIG:
+                if not isinstance(value, str):
+                    raise InvalidInput(f"failed to load '{name}', the parameter `config` must be text: a JSON object")
+                config = value
+            elif key.startswith(FILE):
+                path = key.removeprefix(FILE)
+                if not _NAME.fullmatch(path) or any(part in (".", "..") for part in path.split("/")):
+                    raise InvalidInput(
+                        f"failed to load '{name}', the parameter {key[:200]!r} must be file:VERSION/NAME, without path "
+                        "traversal characters"
+                    )
+                if not isinstance(value, bytes):
+                    raise InvalidInput(f"failed to load '{name}', the parameter {key[:200]!r} must be bytes")
+                files[path] = value
+            else:
+                raise InvalidInput(
+                    f"failed to load '{name}', unknown parameter {key[:200]!r}: expected `config` or file:VERSION/NAME"
+                )
+        if files and config is None:
+            raise InvalidInput(f"failed to load '{name}', files are sent, so the parameter `config` must be sent too")
+        if config is None:
+            return None
+        return cls(name, config, files)
+
+    @property
+    def folder(self) -> Path | None:
+        """The model's folder, when files were sent and are written."""
+        return None if self._holder is None else self._holder / self._name
+
+    def write(self) -> None:
+        """Writes the files. Blocks.
+
+        Raises:
+            SetupError: they cannot be written.
+        """
+        if not self._files:
+            return
+        try:
+            self._holder = Path(tempfile.mkdtemp(prefix="trilith-model-"))
+            for relative, content in self._files.items():
+                path = self._holder / self._name / relative
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+        except OSError as error:
+            self.close()
+            raise SetupError(f"failed to load '{self._name}', its files cannot be written: {error}") from error
+
+    def close(self) -> None:
+        """Removes the files."""
+        holder, self._holder, self._files = self._holder, None, {}
+        if holder is not None:
+            shutil.rmtree(holder, ignore_errors=True)
+
+    def config_of(self, folder: Path) -> str:
+        """The text of the `config.pbtxt` that is to hold for the model in a folder.
+
+        Raises:
+            InvalidConfig: the JSON is not a `ModelConfig`.
+        """
+        return _merged(self._config, folder)
+
+
+def _merged(config: str, folder: Path) -> str:
+    """Field by field, what the JSON says replaces what the folder's file says."""
+    messages = model_config_messages()
+    given: Any = messages.ModelConfig()
+    try:
+        said = loads(config.encode())
+        if not isinstance(said, dict):
+            raise InvalidInput("it is no JSON object")
+        json_format.Parse(config, given)
+    except (InvalidInput, json_format.ParseError) as error:
+        raise InvalidConfig(f"the parameter `config`: must be the JSON of a ModelConfig: {error}") from error
+    fields = {_snake(key) for key in said}
+    merged: Any = messages.ModelConfig()
+    path = folder / PBTXT
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    try:
+        text_format.Parse(text, merged)
+    except text_format.ParseError as error:
+        raise InvalidConfig(f"{path}: {error}") from error
+    batches = "max_batch_size" in fields or "max_batch_size" in text
+    for field in fields:
+        merged.ClearField(field)
+    merged.MergeFrom(given)
+    written: str = text_format.MessageToString(merged)
+    # protobuf leaves out a 0, and a 0 that is written says something: that there is no batch dimension.
+    return f"max_batch_size: 0\n{written}" if batches and not merged.max_batch_size else written
+
+
+def _snake(key: str) -> str:
+    return re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", key)
