@@ -38,7 +38,7 @@ class Case:
 
 
 def need(library, extra):
-    """Skips without the library; not in CI, where nothing skips but what no lock can name (PyTorch, see the Makefile)."""
+    """Skips without the library. In CI nothing skips but what no lock can name: PyTorch, see the Makefile."""
     if importlib.util.find_spec(library) is None and (library == "torch" or not os.environ.get("CI")):
         pytest.skip(f"needs {library}: pip install 'trilith[{extra}]'")
 
