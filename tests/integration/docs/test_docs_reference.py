@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -19,6 +20,7 @@ from trilith.cli.serve import serve
 from trilith.net.grpc import GrpcLimits
 from trilith.net.http1 import HttpLimits
 from trilith.runtime import model_pbtxt, model_yaml
+from trilith.runtime.backends import builtin_backends
 from trilith.service import spec_of
 from trilith.service.names import OWN_PATHS
 from trilith.service.options import ApiOptions, Batch, ServiceOptions
@@ -223,3 +225,12 @@ def test_defaults_of_model_yaml_are_those_of_the_code():
                 said = listed[f"{name}.{field.name}"].strip("`").split(":")[0]
                 default = str(field.default).lower() if isinstance(field.default, bool) else f"{field.default}"
                 assert said in (default, default.removesuffix(".0")), f"{name}.{field.name}"
+
+
+def test_every_backend_is_listed_with_its_files_and_an_extra_that_there_is():
+    pyproject = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())
+    listed = {}
+    for backend, files, _, extra in rows((DOCS / "backends.md").read_text().partition("\n## ")[0]):
+        assert set(CODE.findall(extra)) <= set(pyproject["project"]["optional-dependencies"])
+        listed[CODE.findall(backend)[0]] = tuple(name for name in CODE.findall(files) if name != "model.bin")
+    assert listed == {name: kind.filenames for name, kind in builtin_backends().items()}

@@ -8,6 +8,7 @@ Rule 3: BF16 crosses as its 16 bits, and text as `str`.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,6 +48,7 @@ _RENAMED: Final = {
 """OpenVINO's properties by Triton's older names."""
 
 _PINNING: Final = {"YES": "true", "NUMA": "true", "NO": "false"}
+_COMBINATIONS: Final = ("AUTO", "MULTI", "HETERO", "BATCH")
 _SUFFIXES: Final = (".xml", ".onnx")
 
 
@@ -80,6 +82,7 @@ class OpenvinoBackend:
         core = library.Core()
         if extension:
             core.add_extension(extension)
+        _see_device(self._file, device, core.available_devices)
         core.set_property({"ENABLE_MMAP": False})
         if path.suffix == ".xml":
             _see_root(path)
@@ -91,7 +94,7 @@ class OpenvinoBackend:
             with denormals_preserved():
                 compiled = core.compile_model(model, device, properties)
         except Exception as error:
-            if "NotFound" in str(error) or "Device with" in str(error):
+            if "property" in str(error):
                 raise InvalidConfig(f"model '{self._file.model}': parameters: {reason(error)}") from error
             raise unreadable(path, "OpenVINO", error) from error
         inputs = tuple(_tensor(path, "input", at, port) for at, port in enumerate(compiled.inputs))
@@ -114,8 +117,8 @@ class OpenvinoBackend:
         """
         request = self._request()
         tensors = {self._inputs[name]: self._to_openvino(name, array) for name, array in batch.inputs.items()}
-        request.infer(tensors, share_inputs=True, share_outputs=True)
-        return [self._to_numpy(name, request) for name in batch.outputs]
+        found = request.infer(tensors, share_inputs=True)
+        return [self._to_numpy(name, found[self._outputs[name]]) for name in batch.outputs]
 
     def close(self) -> None:
         """Lets go of the model and of all infer requests."""
@@ -136,14 +139,11 @@ class OpenvinoBackend:
             return self._library.Tensor(array, self._library.Shape(list(array.shape)), self._library.Type.bf16)
         return array
 
-    def _to_numpy(self, name: str, request: Any) -> Array:
-        tensor = request.get_output_tensor(self._outputs[name])
+    def _to_numpy(self, name: str, array: Array) -> Array:
         if self._datatypes[name] is DataType.BYTES:
-            texts = np.asarray(tensor.str_data)
-            found = np.empty(texts.size, object)
-            found[:] = [str(text).encode() for text in texts.flat]
-            return found.reshape(texts.shape)
-        array: Array = tensor.data.copy()  # the request writes to the same memory next time
+            texts = np.empty(array.size, object)
+            texts[:] = [str(text).encode() for text in array.flat]
+            return texts.reshape(array.shape)
         return array.view(np.uint16) if self._datatypes[name] is DataType.BF16 else array
 
 
@@ -176,6 +176,15 @@ def _properties(file: ModelFile) -> tuple[str, str, Mapping[str, str]]:
     if spec.session.denormal_as_zero:
         found.setdefault("CPU_DENORMALS_OPTIMIZATION", "true")
     return found.pop("TARGET_DEVICE", "CPU"), found.pop("CPU_EXTENSION_PATH", ""), found
+
+
+def _see_device(file: ModelFile, device: str, available: Sequence[str]) -> None:
+    for name in re.split("[:,]", device):
+        if name not in (*available, *_COMBINATIONS):
+            raise InvalidConfig(
+                f"model '{file.model}': parameters.TARGET_DEVICE: {name!r} is not among the devices that OpenVINO "
+                f"finds here: {', '.join(available)}"
+            )
 
 
 def _see_root(path: Path) -> None:

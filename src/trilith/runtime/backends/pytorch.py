@@ -8,11 +8,8 @@ Rule 4: running changes no weights, so instances share one module.
 
 from __future__ import annotations
 
-import logging
-import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,7 +52,7 @@ class PytorchBackend:
         self._threads = 1
         self._optimized = self._inference_mode = True
         self._dtypes: dict[str, DataType] = {}
-        self.concurrent = True
+        self.concurrent = Options(file).switch("ENABLE_WEIGHT_SHARING", True)
         self.inline = False
 
     def load(self) -> ModelSignature:
@@ -70,8 +67,7 @@ class PytorchBackend:
         self._read_options(torch)
         members = _members(path)
         try:
-            with _quiet():
-                program = self._read(torch, path, members)
+            program = self._read(torch, path, members)
         except SetupError:
             raise
         except Exception as error:
@@ -116,8 +112,7 @@ class PytorchBackend:
         across = options.count("INTER_OP_THREAD_COUNT", session.inter_op_threads)
         self._optimized = not options.switch("DISABLE_OPTIMIZED_EXECUTION")
         self._inference_mode = options.switch("INFERENCE_MODE", True)
-        self.concurrent = options.switch("ENABLE_WEIGHT_SHARING", True)
-        options.ignored(*_GPU_ONLY)
+        options.ignored("ENABLE_WEIGHT_SHARING", *_GPU_ONLY)
         options.finish()
         _set_across(torch, self._file.model, across)
 
@@ -155,20 +150,6 @@ def _library() -> Any:
     except ImportError as error:
         raise missing_library("PyTorch", "pytorch", error) from error
     return torch
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the warning that TorchScript is deprecated, and without logged tracebacks of what is raised anyway."""
-    log = logging.getLogger("torch.export")
-    disabled, log.disabled = log.disabled, True
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", category=DeprecationWarning)
-            warnings.filterwarnings("ignore", category=FutureWarning)
-            yield
-    finally:
-        log.disabled = disabled
 
 
 def _set_across(torch: Any, model: str, threads: int) -> None:

@@ -16,6 +16,8 @@ from trilith.runtime import Batch, InferRequest, ModelFile, ModelSpec, Runtime
 from trilith.runtime.backends import builtin_backends
 from trilith.testing.backend_contract import BACKEND_CHECKS
 
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning")  # it is still what people have
+
 
 @pytest.fixture(params=CASES, ids=lambda case: case.name)
 def case(request):
