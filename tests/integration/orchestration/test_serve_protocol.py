@@ -1,0 +1,68 @@
+"""The options of `trilith serve` that concern the Open Inference Protocol, in a whole server."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tritonclient.grpc
+from tritonclient.utils import InferenceServerException
+
+MODEL = """
+backend: "identity" max_batch_size: 0
+input { name: "INPUT0" data_type: TYPE_FP32 dims: [-1] } output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }
+"""
+
+
+@pytest.fixture
+def models(tmp_path):
+    folder = tmp_path / "models" / "same"
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text(MODEL)
+    return tmp_path / "models"
+
+
+def test_the_options_reach_the_gateway(serve, models):
+    server = serve(
+        models,
+        *("--compat", "triton"),
+        *("--http-restricted-api", "statistics,model-config:admin-key=secret"),
+        *("--grpc-restricted-protocol", "metadata:admin-key=secret"),
+        *("--http-header-forward-pattern", ".*"),
+    )
+
+    def get(path, **headers):
+        with server.connection() as connection:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    assert json.loads(get("/v2")[1])["name"] == "triton"
+    assert get("/v2/health/ready") == (200, b"")
+    status, body = get("/v2/models/same/config")
+    assert (status, json.loads(body)["error"]) == (403, "This API is restricted, expecting header 'admin-key'")
+    assert get("/v2/models/same/config", **{"Admin-Key": "secret"})[0] == 200
+    message = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1], "data": [1]}]}
+    status, body = server.post("/v2/models/same/infer", message, headers={"triton_own": "1"})
+    assert (status, "reserved for Triton usage" in body["error"]) == (400, True)
+    with pytest.raises(InferenceServerException, match="expecting header 'triton-grpc-protocol-admin-key'"):
+        metadata(server.grpc)
+    assert metadata(server.grpc, {"triton-grpc-protocol-admin-key": "secret"}).name == "triton"
+
+
+def metadata(port, headers=None):
+    with tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{port}") as client:
+        return client.get_server_metadata(headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("--http-restricted-api", "everything:a=b", "--http-restricted-api: unknown group 'everything'"),
+        ("--grpc-header-forward-pattern", "(", "--grpc-header-forward-pattern: expected a regular expression"),
+    ],
+)
+def test_a_wrong_option_is_one_line(serve, models, option, value, text):
+    server = serve(models, option, value, ready=False)
+    assert server.wait_line(text).startswith("trilith: ")
+    assert server.process.wait(30) != 0
