@@ -97,11 +97,6 @@ class ModelHandle:
         return "" if self._last_event is None else _PUBLIC_REASONS.get(self._last_event, "")
 
     @property
-    def allows_timeouts(self) -> bool:
-        """Whether requests may bring a time limit of their own."""
-        return self.config.queue.allow_timeout_override
-
-    @property
     def versions(self) -> tuple[str, ...]:
         """The versions of the model that are ready, ascending."""
         return tuple(handle.version for handle in self._siblings if handle.ready)

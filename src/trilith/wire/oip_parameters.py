@@ -38,14 +38,12 @@ class InferCall:
 
     Attributes:
         request: what the runtime runs.
-        timeout_s: the caller's time limit in seconds, or None.
         binary_outputs: whether outputs that `binary` does not name go as binary data (HTTP only).
         binary: by output name, whether it goes as binary data (HTTP only).
         classes: by output name, how many classes are wanted instead of the output.
     """
 
     request: InferRequest
-    timeout_s: float | None = None
     binary_outputs: bool = False
     binary: dict[str, bool] = field(default_factory=dict)
     classes: dict[str, int] = field(default_factory=dict)
@@ -59,9 +57,7 @@ def apply_parameters(call: InferCall, parameters: Mapping[str, Parameter]) -> No
     """
     for name, value in parameters.items():
         if name == "timeout":
-            timeout_us = _unsigned(name, value)
-            call.timeout_s = timeout_us / 1e6 if timeout_us else None
-            call.request.timeout_us = timeout_us
+            call.request.timeout_us = _unsigned(name, value)
         elif name == "priority":
             call.request.priority = _unsigned(name, value)
         elif name == "binary_data_output":

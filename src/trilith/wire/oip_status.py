@@ -1,7 +1,7 @@
 """The error tree as the Open Inference Protocol's endpoints answer it: Triton's statuses, which its clients act on.
 
 Rule 1: by default a status differs from that of the other endpoints (`http_status.py`, `grpc_status.py`) only where
-    Triton's clients would act wrongly on ours: a full queue and a time limit that passed are "unavailable, try again".
+    Triton's clients would act wrongly on ours: a full queue is "unavailable, try again".
 Rule 2: `compat` answers as Triton does also where its answer is the worse one.
 """
 
@@ -13,7 +13,6 @@ from trilith import errors
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
 from trilith.wire.http_status import http_status
 
-_UNAVAILABLE: Final = (errors.QueueFull, errors.DeadlineExceeded)
 _BAD_REQUEST: Final = (errors.Cancelled, errors.PayloadTooLarge, errors.UnsupportedMediaType)
 _UNKNOWN_ID: Final = "<id_unknown>"
 
@@ -28,7 +27,7 @@ class JsonTypeError(errors.InvalidInput):
 
 def oip_http_status(error: errors.TrilithError, *, compat: bool = False) -> int:
     """The HTTP status of an error under `/v2`."""
-    if isinstance(error, _UNAVAILABLE):
+    if isinstance(error, errors.QueueFull):
         return 503
     if compat and isinstance(error, JsonTypeError):
         return 500
@@ -39,7 +38,7 @@ def oip_http_status(error: errors.TrilithError, *, compat: bool = False) -> int:
 
 def oip_grpc_status(error: errors.TrilithError, *, compat: bool = False) -> GrpcStatus:
     """The gRPC status of an error of the inference service."""
-    if isinstance(error, _UNAVAILABLE):
+    if isinstance(error, errors.QueueFull):
         return GrpcStatus.UNAVAILABLE
     if compat and isinstance(error, errors.Forbidden):
         return GrpcStatus.UNAVAILABLE

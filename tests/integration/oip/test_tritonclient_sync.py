@@ -184,9 +184,26 @@ def test_wrong_names_and_outputs(client):
             client.infer("batched", inputs, outputs=outputs)
 
 
-def test_the_requests_own_timeout(client):
-    error = _wrong(client, "slow", np.zeros(1, np.float32), timeout=20_000)
-    assert error.status() in ("503", "StatusCode.UNAVAILABLE")
+def test_a_timeout_bounds_the_wait(client):
+    array = np.zeros(1, np.float32)
+    _infer(client, "slow", array, timeout=20_000)  # it takes 200 ms, and waits for nothing
+
+    def outcome(wait):
+        try:
+            return wait()
+        except InferenceServerException as error:
+            return error
+
+    if _module(client) is tritonclient.http:
+        pending = [client.async_infer("slow", [_input(client, array)], timeout=20_000) for _ in range(4)]
+        answers = [outcome(each.get_result) for each in pending]
+    else:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(outcome, [lambda: _infer(client, "slow", array, timeout=20_000)] * 4))
+    late = [answer for answer in answers if isinstance(answer, InferenceServerException)]
+    assert 1 <= len(late) < 4
+    assert all(error.status() in ("503", "StatusCode.UNAVAILABLE") for error in late)
+    assert all("Request timeout expired" in error.message() for error in late)
 
 
 def test_the_clients_deadline(grpc):

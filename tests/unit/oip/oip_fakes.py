@@ -20,7 +20,6 @@ class FakeModel:
     max_batch_size = 8
     state = "READY"
     public_reason = ""
-    allows_timeouts = True
     recovering = False
     unloaded = False
 

@@ -7,7 +7,7 @@ import pytest
 from oip_fakes import FLOATS, FakeClock, FakeGrpcCall, FakeRuntime
 
 from trilith.core.request import InferResponse
-from trilith.errors import Cancelled, DeadlineExceeded, QueueFull
+from trilith.errors import Cancelled, DeadlineExceeded, QueueFull, QueueTimeout
 from trilith.runtime import ModelSpec
 from trilith.runtime.handle import ModelHandle
 from trilith.runtime.life import ModelEvent
@@ -137,12 +137,6 @@ def test_a_timeline_that_no_client_could_read_is_left_out(app, runtime):
     assert int(size) > 8000
 
 
-def test_a_model_may_let_no_request_bring_a_timeout(app, runtime):
-    runtime.loaded["m"].allows_timeouts = False
-    _infer(app, deadline=3.0, parameters=[("timeout", 1_000_000)])
-    assert runtime.submitted[0][1].deadline == 3.0  # the call's own deadline is not the model's to ignore
-
-
 def test_the_repository_index_names_no_file_of_the_server(app, runtime):
     runtime.loaded["m"] = handle = ModelHandle(ModelSpec(name="m"), "1", [])
     handle.became(ModelEvent.FAILED, "/srv/models/m: wrong")
@@ -154,18 +148,20 @@ def test_the_repository_index_names_no_file_of_the_server(app, runtime):
 
 @pytest.mark.parametrize(
     ("deadline", "timeout", "expected"),
-    [(None, None, None), (3.0, None, 3.0), (None, 1_000_000, 1.5), (3.0, 1_000_000, 1.5), (1.2, 1_000_000, 1.2)],
+    [(None, None, (None, 0)), (3.0, None, (3.0, 0)), (None, 1_000_000, (None, 1_000_000)), (3.0, 5, (3.0, 5))],
 )
-def test_the_earlier_deadline_holds(app, runtime, deadline, timeout, expected):
+def test_the_calls_deadline_and_the_time_it_may_wait(app, runtime, deadline, timeout, expected):
     _infer(app, deadline=deadline, parameters=[] if timeout is None else [("timeout", timeout)])
-    assert runtime.submitted[0][1].deadline == expected
+    request, context, _, _ = runtime.submitted[0]
+    assert (context.deadline, request.timeout_us) == expected
 
 
 @pytest.mark.parametrize(
     ("error", "status"),
     [
         (QueueFull("full"), "UNAVAILABLE"),
-        (DeadlineExceeded("late"), "UNAVAILABLE"),
+        (QueueTimeout("late"), "UNAVAILABLE"),
+        (DeadlineExceeded("late"), "DEADLINE_EXCEEDED"),
         (Cancelled("gone"), "CANCELLED"),
     ],
 )

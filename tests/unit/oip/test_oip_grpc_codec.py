@@ -87,7 +87,7 @@ def test_parameters_and_outputs():
     message.outputs.add(name="A")
     call = _decode(message)
     assert (call.request.version, call.request.id, call.request.priority) == ("3", "r", 2)
-    assert call.timeout_s == 0.001
+    assert call.request.timeout_us == 1000
     assert call.request.outputs == ("A",)
     assert call.request.parameters == {"own": 0.5, "triton_enable_empty_final_response": True}
 

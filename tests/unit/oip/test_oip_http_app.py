@@ -8,7 +8,7 @@ import pytest
 from oip_fakes import FLOATS, FakeClock, FakeHttpRequest, FakeModel, FakeRuntime
 
 from trilith.core.request import InferResponse
-from trilith.errors import DeadlineExceeded, ModelError, PayloadTooLarge, QueueFull
+from trilith.errors import DeadlineExceeded, ModelError, PayloadTooLarge, QueueFull, QueueTimeout
 from trilith.runtime import ModelSpec
 from trilith.runtime.handle import ModelHandle
 from trilith.runtime.life import ModelEvent
@@ -215,20 +215,14 @@ def test_an_answer_that_comes_within_submit(app, runtime):
 def test_id_timeout_and_timeline(app, runtime):
     body = {**BODY, "id": "own", "parameters": {"timeout": 1_500_000}}
     request = _infer(app, body, headers=[(b"trilith-timeline", b"1")])
-    ((_, context, _, _),) = runtime.submitted
-    assert (context.request_id, context.deadline) == ("own", 2.0)
+    ((submitted, context, _, _),) = runtime.submitted
+    assert (context.request_id, context.deadline, submitted.timeout_us) == ("own", None, 1_500_000)
     _answer(runtime)
     assert json.loads(request.answer)["id"] == "own"
     name, floor, stamps, children = json.loads(request.answer_headers[b"trilith-timeline"])
     assert (name, floor) == ("gateway", 3)
     assert [stage for stage, _ in stamps] == ["received", "decoded", "encoded", "answered"]
     assert children[0][0] == "model m"
-
-
-def test_a_model_may_let_no_request_bring_a_timeout(app, runtime):
-    runtime.loaded["m"].allows_timeouts = False
-    _infer(app, {**BODY, "parameters": {"timeout": 1_500_000}})
-    assert runtime.submitted[0][1].deadline is None
 
 
 def test_a_timeline_that_no_client_could_read_is_left_out(app, runtime):
@@ -301,7 +295,8 @@ def test_a_client_that_leaves(app, runtime, metrics):
     ("error", "status", "headers"),
     [
         (QueueFull("full", retry_after_s=3), 503, {b"retry-after": b"3"}),
-        (DeadlineExceeded("late"), 503, {}),
+        (QueueTimeout("late", retry_after_s=2), 503, {b"retry-after": b"2"}),
+        (DeadlineExceeded("late"), 504, {}),
         (ModelError("failed"), 500, {}),
     ],
 )

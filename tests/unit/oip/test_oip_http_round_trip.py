@@ -123,7 +123,7 @@ def test_parameters_id_and_outputs():
     assert (request.model, request.version, request.id, request.priority) == ("m", "4", "abc", 2)
     assert request.outputs == ("A", "B")
     assert request.parameters == {"own": 1.5, "sequence_id": 7}
-    assert call.timeout_s == 0.0025
+    assert request.timeout_us == 2500
     assert (call.binary, call.binary_outputs) == ({"A": False}, True)
 
 

@@ -19,7 +19,7 @@ from trilith.core.context import Context
 from trilith.core.request import InferResponse
 from trilith.core.tensor import TensorSpec
 from trilith.core.timeline import ANSWERED, DECODED, ENCODED, RECEIVED, Timeline
-from trilith.errors import Bug, Cancelled, TrilithError
+from trilith.errors import Bug, Cancelled, DeadlineExceeded, Draining, QueueFull, QueueTimeout, TrilithError
 from trilith.runtime.protocol.access import Forwarding
 from trilith.runtime.protocol.describe import serving_model
 from trilith.telemetry import RequestMetrics
@@ -38,6 +38,7 @@ TIMELINE_OMITTED_KEY: Final = b"trilith-timeline-omitted"
 MAX_TIMELINE_BYTES: Final = 8000
 """Clients of gRPC take 8192 bytes of metadata unless told otherwise, those of HTTP 16 kB of headers and more."""
 
+_OF_THE_QUEUE: Final = (QueueFull, QueueTimeout, Draining, DeadlineExceeded)
 _log: Final = logging.getLogger(__name__)
 
 
@@ -88,13 +89,6 @@ class Front:
         self._signatures[name, version] = (model.inputs, signature)
         return signature
 
-    def time_limit(self, call: InferCall) -> float | None:
-        """The time limit in seconds that a request brings, or None: there is none, or its model lets none count."""
-        if call.timeout_s is None:
-            return None
-        request = call.request
-        return call.timeout_s if self.runtime.model(request.model, request.version).allows_timeouts else None
-
     def began(self) -> None:
         """Counts a request in."""
         if self._in_flight is not None:
@@ -137,8 +131,7 @@ class Exchange(ABC):
                 self.request_id = request.id
             timeline = self.timeline
             timeline.stamps.append((DECODED, front.now()))
-            deadline = self.deadline(front.time_limit(call))
-            context = Context(request_id=self.request_id, timeline=timeline, deadline=deadline)
+            context = Context(request_id=self.request_id, timeline=timeline, deadline=self.deadline)
             self.ticket = front.runtime.submit(request, context, self.done)
         except TrilithError as error:
             self.finish(error, of_runtime=decoded)
@@ -151,7 +144,8 @@ class Exchange(ABC):
         if self.over:
             return
         if isinstance(result, TrilithError):
-            self.finish(result, of_runtime=True)
+            # What a model says of itself stays as it is.
+            self.finish(result, of_runtime=isinstance(result, _OF_THE_QUEUE))
             return
         try:
             if self.call.classes:
@@ -215,6 +209,11 @@ class Exchange(ABC):
         return "infer"
 
     @property
+    def deadline(self) -> float | None:
+        """The absolute deadline in seconds that the transport brings; the message's `timeout` bounds waiting only."""
+        return None
+
+    @property
     @abstractmethod
     def method(self) -> str:
         """The method's name, for metrics."""
@@ -222,10 +221,6 @@ class Exchange(ABC):
     @abstractmethod
     def decode(self) -> InferCall:
         """Reads the message and sets `signature`; raises `TrilithError`."""
-
-    @abstractmethod
-    def deadline(self, timeout_s: float | None) -> float | None:
-        """The absolute deadline in seconds, from the message's own time limit and the transport's."""
 
     @abstractmethod
     def answer(self, response: InferResponse) -> None:

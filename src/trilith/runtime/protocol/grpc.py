@@ -195,12 +195,9 @@ class _GrpcExchange(Exchange):
         self.front.forwarding.apply(self._call.metadata, call)
         return call
 
-    def deadline(self, timeout_s: float | None) -> float | None:
-        transport = self._call.deadline
-        if timeout_s is None:
-            return transport
-        own = self._call.received_at + timeout_s
-        return own if transport is None else min(own, transport)
+    @property
+    def deadline(self) -> float | None:
+        return self._call.deadline
 
     def answer(self, response: InferResponse) -> None:
         message = encode_response(response, self.signature)
@@ -209,17 +206,10 @@ class _GrpcExchange(Exchange):
         self.close("OK")
 
     def fail(self, error: TrilithError, message: str) -> None:
-        self._call.fail(self._status(error), message)
+        self._call.fail(oip_grpc_status(error, compat=self.front.compat), message)
 
     def status_of(self, error: TrilithError) -> str:
-        return self._status(error).name
-
-    def _status(self, error: TrilithError) -> GrpcStatus:
-        """A deadline of the call itself is gRPC's own; every other time limit is Triton's `timeout`."""
-        deadline = self._call.deadline
-        if isinstance(error, DeadlineExceeded) and deadline is not None and self.front.now() >= deadline:
-            return GrpcStatus.DEADLINE_EXCEEDED
-        return oip_grpc_status(error, compat=self.front.compat)
+        return oip_grpc_status(error, compat=self.front.compat).name
 
     def abandon(self) -> None:
         deadline, ticket = self._call.deadline, self.ticket

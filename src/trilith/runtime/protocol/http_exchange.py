@@ -89,10 +89,6 @@ class HttpExchange(Exchange):
         json_length = self._headers.get(HEADER_LENGTH)
         return decode_request(body, self.signature, version=self._route.version, json_length=json_length)
 
-    def deadline(self, timeout_s: float | None) -> float | None:
-        """HTTP has none of its own."""
-        return None if timeout_s is None else self.timeline.stamps[0][1] + timeout_s
-
     def answer(self, response: InferResponse) -> None:
         """Sends the answer in the coding that the client accepts."""
         body, json_bytes = encode_response(response, self.signature, self.call)

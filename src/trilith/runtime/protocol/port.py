@@ -80,11 +80,6 @@ class ModelPort(Protocol):
         ...
 
     @property
-    def allows_timeouts(self) -> bool:
-        """Whether requests may bring a time limit of their own."""
-        ...
-
-    @property
     def public_reason(self) -> str:
         """Why it is in that state as any client may know it, or ""."""
         ...
