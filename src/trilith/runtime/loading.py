@@ -59,6 +59,11 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
         first = backends[0]
         spec = first.completed() if isinstance(first, RequestBackend) else plan.spec
         offer = complete(spec, signature)
+        if isinstance(first, RequestBackend) and (offer.padded or spec.batch_inputs or spec.batch_outputs):
+            raise InvalidConfig(
+                f"model '{file.model}': pad, batch_input and batch_output are not offered for backend "
+                f"{spec.backend!r}, which gets each request by itself; remove them"
+            )
         batching_config(spec, offer)
         shared = spec.instances.share and first.concurrent
         for instance in range(1, 1 if shared else spec.instances.count):

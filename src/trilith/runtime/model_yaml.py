@@ -109,6 +109,8 @@ class _Instances(_Strict, frozen=True):
 
 
 class _Batching(_Strict, frozen=True):
+    adaptive: bool | None = None
+    max_latency_ms: Annotated[float, msgspec.Meta(gt=0)] | None = None
     preferred: list[Positive] = []
     max_wait_ms: Milliseconds = 0.0
     max_queue_rows: Positive | None = None
@@ -238,6 +240,8 @@ def _queue(raw: _Model, batching: _Batching) -> QueueConfig:
             raise InvalidConfig(f"batching.{old}: is said by queue.{new} already; keep one of them")
     return QueueConfig(
         batching=raw.batching is not False,
+        adaptive=batching.adaptive,
+        max_latency_s=None if batching.max_latency_ms is None else batching.max_latency_ms / 1e3,
         preferred_rows=tuple(batching.preferred),
         max_wait_s=batching.max_wait_ms / 1e3,
         max_queue_rows=queue.max_rows or batching.max_queue_rows,

@@ -8,11 +8,11 @@ Rule 2: an instance is either idle and listed here, or it will ask again by itse
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trilith.core.clock import Clock
 from trilith.runtime.instances import Instance, Rest, Taken
-from trilith.runtime.schedule import BatchingConfig, DynamicBatcher, QueueStatistics
+from trilith.runtime.schedule import BatchingConfig, BatchSizer, DynamicBatcher, LearnedCurve, QueueStatistics
 from trilith.runtime.ticket import Ticket
 
 
@@ -23,11 +23,21 @@ class ModelQueue:
         config: limits of the batcher.
         name: for messages: `model 'ocr'`.
         clock: tells when a batch is formed.
+        sizer: learns which batch sizes serve best, and chooses them; None: nothing is learned.
         on_expired: told, in the thread of whoever noticed, that tickets expired and `expired` should be called.
     """
 
-    def __init__(self, config: BatchingConfig, *, name: str, clock: Clock, on_expired: Callable[[], None]) -> None:
-        self._batcher: DynamicBatcher[Ticket] = DynamicBatcher(config, name=name)
+    def __init__(
+        self,
+        config: BatchingConfig,
+        *,
+        name: str,
+        clock: Clock,
+        on_expired: Callable[[], None],
+        sizer: BatchSizer | None = None,
+    ) -> None:
+        self._sizer = sizer
+        self._batcher: DynamicBatcher[Ticket] = DynamicBatcher(config, name=name, sizer=sizer)
         self._windowed = config.max_wait_s > 0.0
         self._clock = clock
         self._on_expired = on_expired
@@ -87,6 +97,19 @@ class ModelQueue:
                 another = self._next_idle(self._clock.now())
         if another is not None:
             another.wake()
+
+    def observe(self, tickets: Sequence[Ticket], rows: int, seconds: float) -> None:
+        """Learns that these tickets took an instance `seconds`."""
+        if self._sizer is not None:
+            with self._lock:
+                self._sizer.observe(tickets[0].shape, rows, seconds)
+
+    def learned(self) -> tuple[LearnedCurve, ...]:
+        """What was learned of the cost of batches, by shape."""
+        if self._sizer is None:
+            return ()
+        with self._lock:
+            return self._sizer.curves()
 
     def cancel(self, ticket: Ticket) -> bool:
         """Takes a ticket back. False when it does not wait any more."""

@@ -40,7 +40,7 @@ class TicketBatch(RequestBatch):
     def __init__(self, tickets: Sequence[Ticket], names: Sequence[str], every: tuple[str, ...]) -> None:
         super().__init__(
             [ticket.request for ticket in tickets],
-            [_named(names, ticket.admitted.arrays) for ticket in tickets],
+            [_named(ticket.admitted.names or names, ticket.admitted.arrays) for ticket in tickets],
             [ticket.request.outputs or every for ticket in tickets],
         )
         self.tickets = tickets

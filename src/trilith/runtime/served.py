@@ -29,7 +29,7 @@ from trilith.runtime.instances import InlineInstance, Instance, InstanceThread
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.queue import ModelQueue
 from trilith.runtime.request_instances import RequestInstance
-from trilith.runtime.schedule import ArrivalOrder, BatchingConfig, DeadlineHeap, TimeoutAction
+from trilith.runtime.schedule import ArrivalOrder, BatchingConfig, BatchSizer, DeadlineHeap, TimeoutAction
 from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
 from trilith.runtime.statistics import ModelStatistics, StatisticsCollector
@@ -88,6 +88,7 @@ class ServedModel:
             name=f"model '{spec.name}'",
             clock=clock,
             on_expired=functools.partial(outbox.post, self._expire),
+            sizer=_sizer(spec, offer, backends[0]),
         )
         self._statistics = StatisticsCollector(spec.name, version)
         self._execution = Execution(
@@ -245,6 +246,7 @@ class ServedModel:
         return self._statistics.snapshot(
             waiting,
             max(0, self._outstanding - waiting.waiting_items),
+            learned=self._queue.learned(),
             alive=sum(instance.life.alive for instance in self._remote) if self._remote else len(self._instances),
             restarts=restarts,
         )
@@ -405,6 +407,7 @@ class ServedModel:
             infer_s=part.infer_at - part.input_at,
             output_s=end - part.infer_at,
         )
+        self._queue.observe(tickets, part.rows, end - part.started_at)
         stamps = [
             (BATCHED, part.batched_at),
             (STARTED, part.started_at),
@@ -516,6 +519,13 @@ def batching_config(spec: ModelSpec, offer: Offer) -> BatchingConfig:
         level_queue_size=queue.policy.max_queue_size,
         level_queue_sizes={level: policy.max_queue_size for level, policy in queue.level_policies.items()},
     )
+
+
+def _sizer(spec: ModelSpec, offer: Offer, backend: Backend | RequestBackend) -> BatchSizer | None:
+    """What learns batch sizes, where there is something to learn: not of what takes only microseconds."""
+    if not spec.queue.learns or offer.max_batch_size < 2 or getattr(backend, "inline", False):
+        return None
+    return BatchSizer(offer.max_batch_size, max_latency_s=spec.queue.max_latency_s)
 
 
 def _is_open(ticket: Ticket, _: int) -> bool:

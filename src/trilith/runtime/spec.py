@@ -84,6 +84,9 @@ class QueueConfig:
 
     Attributes:
         batching: whether requests may be joined to a batch; False runs each alone, whatever its rows.
+        adaptive: whether the runtime learns which sizes serve best and uses them; None: where neither `preferred_rows`
+            nor `max_wait_s` say anything.
+        max_latency_s: learned sizes are those that take no longer than this, in seconds; None for no such bound.
         preferred_rows: sizes worth dispatching at once while a window is open.
         max_wait_s: the window; see `BatchingConfig`.
         max_queue_rows: bound on waiting rows, or None for the default.
@@ -98,6 +101,8 @@ class QueueConfig:
     """
 
     batching: bool = True
+    adaptive: bool | None = None
+    max_latency_s: float | None = None
     preferred_rows: tuple[int, ...] = ()
     max_wait_s: float = 0.0
     max_queue_rows: int | None = None
@@ -117,12 +122,21 @@ class QueueConfig:
             )
         if self.timeout_s is not None and self.timeout_s <= 0:
             raise InvalidConfig(f"timeout: must be > 0, got {self.timeout_s} s")
+        if self.adaptive and self.preferred_rows:
+            raise InvalidConfig("batching: sizes are either learned (adaptive) or preferred; leave one of them out")
         wrong = [level for level in self.level_policies if not 1 <= level <= self.priority_levels]
         if wrong:
             raise InvalidConfig(
                 f"priority: a policy is for a level from 1 to the number of levels ({self.priority_levels}), "
                 f"got {wrong[0]}"
             )
+
+    @property
+    def learns(self) -> bool:
+        """Whether batch sizes are learned."""
+        if self.adaptive is None:
+            return self.batching and not self.preferred_rows and self.max_wait_s == 0.0
+        return self.batching and self.adaptive
 
     @property
     def allow_timeout_override(self) -> bool:

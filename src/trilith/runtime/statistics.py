@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trilith.runtime.distributions import ModelBuckets, ModelDistributions
-from trilith.runtime.schedule import QueueStatistics
+from trilith.runtime.schedule import LearnedCurve, QueueStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +67,7 @@ class ModelStatistics:
         retries: executions that failed and were tried again in halves.
         running: requests that execute now.
         waiting: what waits now, and the queue's own counts.
+        learned: cost curves of batches, by shape; empty where batch sizes are not learned.
         distributions: histograms, or None where nobody kept them.
         alive: instances that take batches.
         restarts: how often an instance was started again, by why.
@@ -89,6 +90,7 @@ class ModelStatistics:
     retries: int
     running: int
     waiting: QueueStatistics
+    learned: tuple[LearnedCurve, ...] = ()
     distributions: ModelBuckets | None = None
     alive: int = 1
     restarts: Mapping[str, int] = field(default_factory=dict)
@@ -153,7 +155,13 @@ class StatisticsCollector:
         self._failure_s += seconds
 
     def snapshot(
-        self, waiting: QueueStatistics, running: int, *, alive: int = 1, restarts: Mapping[str, int] | None = None
+        self,
+        waiting: QueueStatistics,
+        running: int,
+        *,
+        learned: tuple[LearnedCurve, ...] = (),
+        alive: int = 1,
+        restarts: Mapping[str, int] | None = None,
     ) -> ModelStatistics:
         """What was counted until now."""
         return ModelStatistics(
@@ -182,6 +190,7 @@ class StatisticsCollector:
             retries=self.retries,
             running=running,
             waiting=waiting,
+            learned=learned,
             distributions=self.distributions.snapshot(),
             alive=alive,
             restarts=restarts or {},

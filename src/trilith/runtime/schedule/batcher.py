@@ -24,6 +24,7 @@ from typing import Any, Final, Generic, cast
 from trilith.errors import Draining, InvalidInput, QueueFull
 from trilith.runtime.schedule.config import BatchingConfig
 from trilith.runtime.schedule.deadlines import DeadlineHeap
+from trilith.runtime.schedule.sizing import BatchSizer
 from trilith.runtime.schedule.statistics import QueueStatistics
 from trilith.runtime.schedule.waiting import ItemT, Lane, Waiting
 
@@ -36,6 +37,7 @@ class DynamicBatcher(Generic[ItemT]):
     Args:
         config: the limits.
         name: who queues, for messages: `model 'ocr'`.
+        sizer: chooses how much of a lane goes together; None: as much as waits.
     """
 
     __slots__ = (
@@ -58,13 +60,15 @@ class DynamicBatcher(Generic[ItemT]):
         "_refused",
         "_rows",
         "_sequence",
+        "_sizer",
         "_young",
         "config",
         "name",
     )
 
-    def __init__(self, config: BatchingConfig, *, name: str = "queue") -> None:
+    def __init__(self, config: BatchingConfig, *, name: str = "queue", sizer: BatchSizer | None = None) -> None:
         self.config = config
+        self._sizer = sizer
         self.name = name
         self._enough = min(config.preferred_rows, default=config.max_batch_size)
         self._lanes: dict[Hashable, Lane[ItemT]] = {}
@@ -326,7 +330,9 @@ class DynamicBatcher(Generic[ItemT]):
         return batch
 
     def _target(self, lane: Lane[ItemT]) -> int:
-        """The largest preferred size that waits, else as much as may go together."""
+        """The size that was learned to be best, or the largest preferred one that waits, else what may go together."""
+        if self._sizer is not None:
+            return self._sizer.choose(lane.shape, lane.rows)
         waiting = min(lane.rows, self.config.max_batch_size)
         return max((size for size in self.config.preferred_rows if size <= waiting), default=self.config.max_batch_size)
 

@@ -1,0 +1,182 @@
+"""What the learned batch size gives beside fixed ones, on models where batching wins and where it loses.
+
+    python benchmarks/learned_batch.py [--seconds 3] [--rounds 2] [--callers 32] [--only mlp,ocr-rec]
+
+    mlp      a wide multi-layer perceptron: its weights are read once a batch, so that large batches win
+    ocr-rec  PP-OCR's recognition on crops of one width (examples/ocr/models): on a CPU batches gain little or lose
+    fixed-ms a model that takes 20 ms for up to 16 rows: the largest batch wins
+
+Each is served in this process by `Runtime` with one instance, first with fixed sizes, then with sizes that are learned
+from nothing; rounds go fixed, learned, fixed, learned. Rows a second are the medians. A table on standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from trilith.runtime import InferRequest, ModelStatistics, Runtime
+
+_OCR_REC = Path(__file__).resolve().parent.parent / "examples" / "ocr" / "models" / "ocr-rec" / "model.yaml"
+_WIDTH = 2048
+_LAYERS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A model and what it is asked."""
+
+    write: Callable[[Path, int], None]
+    inputs: dict[str, Any]
+    sizes: tuple[int, ...]
+
+
+def main() -> int:
+    options = _options()
+    table = Table(title=f"rows/s, {options.callers} callers, one instance", title_justify="left")
+    for column in (
+        "model",
+        "1 row",
+        "best fixed",
+        "largest fixed",
+        "learned",
+        "learned / best",
+        "chosen",
+        "sizes that ran",
+    ):
+        table.add_column(column, justify="left" if column == "model" else "right")
+    for name, workload in _workloads().items():
+        if name in options.only:
+            table.add_row(name, *_measure(name, workload, options))
+    Console(highlight=False, width=140).print(table)
+    return 0
+
+
+def _measure(name: str, workload: Workload, options: argparse.Namespace) -> list[str]:
+    rates: dict[int, list[float]] = {}
+    last: ModelStatistics | None = None
+    for _ in range(options.rounds):
+        for size in (*workload.sizes, 0):
+            rate, found = uvloop.run(_serve(workload, size, options))
+            rates.setdefault(size, []).append(rate)
+            print(f"{name}: {f'{size} rows' if size else 'learned'}: {rate:.1f} rows/s", file=sys.stderr, flush=True)
+            last = found if size == 0 else last
+    medians = {size: statistics.median(found) for size, found in rates.items()}
+    learned = medians.pop(0)
+    best = max(medians, key=lambda size: medians[size])
+    curves = [] if last is None else last.learned
+    ran = "" if last is None else " ".join(f"{each.batch_size}:{each.compute_infer.count}" for each in last.batches)
+    return [
+        f"{medians[1]:.1f}",
+        f"{medians[best]:.1f} ({best})",
+        f"{medians[max(medians)]:.1f} ({max(medians)})",
+        f"{learned:.1f}",
+        f"{learned / medians[best]:.2f}",
+        " ".join(str(curve.chosen_rows) for curve in curves),
+        ran,
+    ]
+
+
+async def _serve(workload: Workload, size: int, options: argparse.Namespace) -> tuple[float, ModelStatistics]:
+    """Rows a second with batches of at most `size` rows, or of learned ones for 0."""
+    with tempfile.TemporaryDirectory() as folder:
+        workload.write(Path(folder) / "m", size)
+        async with Runtime(folder) as runtime:
+            request = InferRequest(model="m", inputs=workload.inputs)
+            await runtime.infer(request)  # the first run prepares memory
+            done = 0
+            deadline = time.monotonic() + options.seconds
+
+            async def caller() -> None:
+                nonlocal done
+                while time.monotonic() < deadline:
+                    await runtime.infer(request)
+                    done += 1
+
+            started = time.monotonic()
+            await asyncio.gather(*(caller() for _ in range(options.callers)))
+            return done / (time.monotonic() - started), runtime.statistics()[0]
+
+
+def _yaml(size: int, largest: int) -> str:
+    """Fixed: nothing is learned, and what waits goes together up to `size`."""
+    if size:
+        return f"max_batch_size: {size}\nbatching: {{adaptive: false}}\n"
+    return f"max_batch_size: {largest}\n"
+
+
+def _workloads() -> dict[str, Workload]:
+    generator = np.random.default_rng(0)
+    sizes = (1, 4, 16)
+    return {
+        "mlp": Workload(
+            write=_write_mlp, inputs={"x": generator.random((1, _WIDTH), np.float32)}, sizes=(1, 2, 4, 8, 16, 32)
+        ),
+        "ocr-rec": Workload(
+            write=_write_ocr_rec, inputs={"x": generator.random((1, 3, 48, 192), np.float32)}, sizes=(1, 2, 4, 8)
+        ),
+        "fixed-ms": Workload(write=_write_fixed, inputs={"x": np.zeros((1, 4), np.float32)}, sizes=sizes),
+    }
+
+
+def _write_mlp(folder: Path, size: int) -> None:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    generator = np.random.default_rng(0)
+    nodes, weights, last = [], [], "x"
+    for layer in range(_LAYERS):
+        made = generator.standard_normal((_WIDTH, _WIDTH), np.float32) / _WIDTH
+        weights.append(numpy_helper.from_array(made, f"w{layer}"))
+        nodes.append(helper.make_node("MatMul", [last, f"w{layer}"], [f"m{layer}"]))
+        last = "y" if layer == _LAYERS - 1 else f"r{layer}"
+        nodes.append(helper.make_node("Relu", [f"m{layer}"], [last]))
+    row = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", _WIDTH]) for name in "xy"]
+    graph = helper.make_graph(nodes, "mlp", row[:1], row[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (folder / "1").mkdir(parents=True)
+    onnx.save(model, folder / "1" / "model.onnx")
+    (folder / "model.yaml").write_text(_yaml(size, 32))
+
+
+def _write_ocr_rec(folder: Path, size: int) -> None:
+    kept = [
+        line for line in _OCR_REC.read_text().splitlines() if not line.startswith(("#", "max_batch_size", "instances"))
+    ]
+    folder.mkdir(parents=True)
+    (folder / "model.yaml").write_text("\n".join(kept) + "\n" + _yaml(size, 8))
+
+
+def _write_fixed(folder: Path, size: int) -> None:
+    folder.mkdir(parents=True)
+    (folder / "model.yaml").write_text(
+        "backend: identity\nparameters: {execute_delay_ms: 20}\n"
+        "inputs: [{name: x, datatype: FP32, dims: [4]}]\noutputs: [{name: y, datatype: FP32, dims: [4]}]\n"
+        + _yaml(size, 16)
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python benchmarks/learned_batch.py", description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each run")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--callers", type=int, default=32, help="requests in flight")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(_workloads()), metavar="MODELS")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
