@@ -81,14 +81,15 @@ class ServedModel:
         self._outbox = outbox
         self._validator = Validator(spec.name, offer)
         self._alone = not spec.queue.batching
-        self._policy = spec.queue.policy
-        self._level_policies = spec.queue.level_policies
+        policies = (spec.queue.policy, *spec.queue.level_policies.values())
+        self._bounds_waiting = any(policy.timeout_s is not None for policy in policies)
+        self._learns = _learns(spec, offer, backends[0])
         self._queue = ModelQueue(
             batching_config(spec, offer),
             name=f"model '{spec.name}'",
             clock=clock,
             on_expired=functools.partial(outbox.post, self._expire),
-            sizer=_sizer(spec, offer, backends[0]),
+            sizer=BatchSizer(offer.max_batch_size, max_latency_s=spec.queue.max_latency_s) if self._learns else None,
         )
         self._statistics = StatisticsCollector(spec.name, version)
         self._execution = Execution(
@@ -200,8 +201,6 @@ class ServedModel:
         now = self._clock.now()
         priority = self._priority(request.priority)
         deadline = self._deadline(context, now)
-        policy = self._level_policies.get(priority, self._policy)
-        waits_s = policy.timeout_s if not request.timeout_us else policy.waits_at_most(request.timeout_us)
         ticket = Ticket(
             self,
             request,
@@ -210,10 +209,10 @@ class ServedModel:
             on_done,
             priority=priority,
             deadline=deadline,
-            wait_until=None if waits_s is None else now + waits_s,
-            delays=policy.timeout_action is TimeoutAction.DELAY,
             alone=self._alone,
         )
+        if request.timeout_us or self._bounds_waiting:
+            self._bound_waiting(ticket, now)
         try:
             if deadline is not None and deadline <= now:
                 self._statistics.expired += 1
@@ -316,6 +315,14 @@ class ServedModel:
             return deadline
         return now + limit_s if deadline is None else min(deadline, now + limit_s)
 
+    def _bound_waiting(self, ticket: Ticket, now: float) -> None:
+        """Lets the ticket wait no longer than its own `timeout` and its priority's policy allow."""
+        queue = self._spec.queue
+        policy = queue.level_policies.get(ticket.priority, queue.policy)
+        waits_s = policy.waits_at_most(ticket.request.timeout_us)
+        if waits_s is not None:
+            ticket.wait_until(now + waits_s, delays=policy.timeout_action is TimeoutAction.DELAY)
+
     def _too_late(self) -> DeadlineExceeded:
         return DeadlineExceeded(f"Request timeout expired: model '{self.name}' gave no answer in the time allowed")
 
@@ -407,7 +414,8 @@ class ServedModel:
             infer_s=part.infer_at - part.input_at,
             output_s=end - part.infer_at,
         )
-        self._queue.observe(tickets, part.rows, end - part.started_at)
+        if self._learns:
+            self._queue.observe(tickets, part.rows, end - part.started_at)
         stamps = [
             (BATCHED, part.batched_at),
             (STARTED, part.started_at),
@@ -521,11 +529,9 @@ def batching_config(spec: ModelSpec, offer: Offer) -> BatchingConfig:
     )
 
 
-def _sizer(spec: ModelSpec, offer: Offer, backend: Backend | RequestBackend) -> BatchSizer | None:
-    """What learns batch sizes, where there is something to learn: not of what takes only microseconds."""
-    if not spec.queue.learns or offer.max_batch_size < 2 or getattr(backend, "inline", False):
-        return None
-    return BatchSizer(offer.max_batch_size, max_latency_s=spec.queue.max_latency_s)
+def _learns(spec: ModelSpec, offer: Offer, backend: Backend | RequestBackend) -> bool:
+    """Whether batch sizes are learned: there must be a choice, and more than microseconds to win."""
+    return spec.queue.learns and offer.max_batch_size > 1 and not getattr(backend, "inline", False)
 
 
 def _is_open(ticket: Ticket, _: int) -> bool:

@@ -48,19 +48,10 @@ class Ticket(Waiting):
         *,
         priority: int,
         deadline: float | None,
-        wait_until: float | None = None,
-        delays: bool = False,
         alone: bool,
     ) -> None:
-        leave_by = deadline
-        if wait_until is not None and not delays and (deadline is None or wait_until < deadline):
-            leave_by = wait_until
         super().__init__(
-            rows=admitted.rows,
-            shape=self if alone else admitted.shape,
-            priority=priority,
-            deadline=leave_by,
-            delay_at=wait_until if delays else None,
+            rows=admitted.rows, shape=self if alone else admitted.shape, priority=priority, deadline=deadline
         )
         self._owner = owner
         self.answer_by = deadline
@@ -69,6 +60,13 @@ class Ticket(Waiting):
         self.context = context
         self.on_done = on_done
         self.done = False
+
+    def wait_until(self, instant: float, *, delays: bool) -> None:
+        """Bounds its waiting; then it is given up or, with `delays`, goes behind the others of its priority."""
+        if delays:
+            self.delay_at = instant
+        elif self.deadline is None or instant < self.deadline:
+            self.deadline = instant
 
     def cancel(self) -> None:
         """Takes the request back: `on_done` is not called any more. Too late, it does nothing.
