@@ -22,6 +22,11 @@ def serve(
     replicas: int | None = None,
     reload: bool = False,
     models: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
+    model_repository: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
+    model_control_mode: Literal["none", "poll", "explicit"] = "none",
+    load_model: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    repository_poll_secs: float = 15.0,
+    model_load_thread_count: int = 2,
     drain_timeout_s: float = 30.0,
     unresponsive_timeout_s: float = 30.0,
     max_body_mb: int = 64,
@@ -55,6 +60,17 @@ def serve(
         Start the service anew when one of its source files changes.
     models
         A folder in which `trilith.model(NAME)` looks first. May be given several times.
+    model_repository
+        A further folder of models, served beside the target. May be given several times.
+    model_control_mode
+        Who decides which models are loaded: `none`, all at the start; `poll`, the folders, when they change;
+        `explicit`, clients.
+    load_model
+        With `explicit`: a model to load at the start, `*` for all. May be given several times.
+    repository_poll_secs
+        With `poll`: seconds between two looks at the folders.
+    model_load_thread_count
+        How many models load at the same time.
     drain_timeout_s
         Seconds that requests in flight get after Ctrl-C or SIGTERM.
     unresponsive_timeout_s
@@ -80,7 +96,7 @@ def serve(
     debug
         Send the text of exceptions in your code to clients.
     """
-    from trilith.orchestration import ServeOptions, serve_forever
+    from trilith.orchestration import RepositoryOptions, ServeOptions, serve_forever
     from trilith.wire.oip_options import ProtocolOptions, checked_pattern, checked_restrictions
 
     if not target:
@@ -110,6 +126,15 @@ def serve(
     for folder in models:
         if not folder.is_dir():
             raise InvalidConfig(f"--models {folder}: there is no such folder")
+    if load_model and model_control_mode != "explicit":
+        raise InvalidConfig(f"--load-model needs --model-control-mode explicit, got {model_control_mode}")
+    if repository_poll_secs <= 0:
+        raise InvalidConfig(f"--repository-poll-secs must be above 0, got {repository_poll_secs}")
+    if model_load_thread_count < 1:
+        raise InvalidConfig(f"--model-load-thread-count must be at least 1, got {model_load_thread_count}")
+    for folder in model_repository:
+        if not folder.is_dir():
+            raise InvalidConfig(f"--model-repository {folder}: there is no such folder")
     options = ServeOptions(
         target=target,
         host=host,
@@ -126,6 +151,13 @@ def serve(
         tls_certificate=str(tls_certificate) if tls_certificate is not None else None,
         tls_key=str(tls_key) if tls_key is not None else None,
         tls_client_ca=str(tls_client_ca) if tls_client_ca is not None else None,
+        repository=RepositoryOptions(
+            roots=tuple(str(path.resolve()) for path in model_repository),
+            mode=model_control_mode,
+            load=load_model or None,
+            poll_s=repository_poll_secs,
+            load_threads=model_load_thread_count,
+        ),
         protocol=ProtocolOptions(
             compat=compat == "triton",
             max_body_bytes=max_body_mb << 20,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trilith.orchestration.spec import ServeOptions
+from trilith.orchestration.spec import RepositoryOptions, ServeOptions
 
 if TYPE_CHECKING:
     from trilith.orchestration.engine.reports import ServerReport
 
-__all__ = ["ServeOptions", "ServerReport", "serve_forever", "server_reports"]
+__all__ = ["RepositoryOptions", "ServeOptions", "ServerReport", "serve_forever", "server_reports"]
 
 
 def serve_forever(options: ServeOptions) -> int:

@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
 from trilith.wire.oip_options import ProtocolOptions
+
+
+class RepositoryOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which models of the repositories are served, and who decides it.
+
+    Attributes:
+        roots: further repositories, beside the target.
+        mode: `none`, `poll` or `explicit`; see `trilith.runtime.ControlMode`.
+        load: names of the models to load at the start, `*` for all; None for what the mode does by itself.
+        poll_s: seconds between two looks at the folders.
+        load_threads: how many models load at the same time.
+    """
+
+    roots: tuple[str, ...] = ()
+    mode: Literal["none", "poll", "explicit"] = "none"
+    load: tuple[str, ...] | None = None
+    poll_s: float = 15.0
+    load_threads: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +49,7 @@ class ServeOptions:
         tls_key: PEM file with the private key.
         tls_client_ca: PEM file of the authorities of clients, or None to let in all.
         protocol: how the Open Inference Protocol is spoken.
+        repository: which models are served, when the target is a folder of models.
     """
 
     target: str
@@ -48,6 +68,7 @@ class ServeOptions:
     tls_key: str | None = None
     tls_client_ca: str | None = None
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
+    repository: RepositoryOptions = field(default_factory=RepositoryOptions)
 
 
 class DeployedService(msgspec.Struct, frozen=True, kw_only=True):

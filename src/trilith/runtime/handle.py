@@ -36,6 +36,7 @@ class ModelHandle:
         max_batch_size: most rows of a request; 0 when there is no batch dimension.
         labels: labels of outputs that have them.
         metadata: free text that the model file carries.
+        load_s: seconds that loading it took; None until it is loaded.
         recovering: whether it is not ready only because its instances died and are being started again: requests wait.
     """
 
@@ -46,6 +47,7 @@ class ModelHandle:
         "filename",
         "inputs",
         "labels",
+        "load_s",
         "max_batch_size",
         "metadata",
         "name",
@@ -68,6 +70,7 @@ class ModelHandle:
         self.state = ModelState.LOADING
         self.reason = ""
         self.recovering = False
+        self.load_s: float | None = None
         self.inputs: tuple[TensorSpec, ...] = ()
         self.outputs: tuple[TensorSpec, ...] = ()
         self.max_batch_size = 0
@@ -104,6 +107,7 @@ class ModelHandle:
     def became_ready(self, loaded: LoadedVersion) -> None:
         """Notes what loading found. For the runtime."""
         self.config = loaded.spec
+        self.load_s = loaded.load_s
         self.inputs, self.outputs = loaded.offer.inputs, loaded.offer.outputs
         self.max_batch_size = loaded.offer.max_batch_size
         self.labels, self.metadata = loaded.labels, loaded.signature.metadata

@@ -5,6 +5,7 @@ Rule 1: whatever a backend raises becomes a `SetupError` that names the model; a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ class LoadedVersion:
         offer: what clients may send and get.
         signature: what the model says of itself.
         labels: labels of outputs that have them.
+        load_s: seconds that it took.
     """
 
     backends: tuple[Backend | RequestBackend, ...]
@@ -38,6 +40,7 @@ class LoadedVersion:
     offer: Offer
     signature: ModelSignature
     labels: dict[str, tuple[str, ...]]
+    load_s: float
 
     def close(self) -> None:
         """Frees it. For a version that is not served after all."""
@@ -52,6 +55,7 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
         SetupError: why it cannot be served; the message names the model and the file.
     """
     backends: list[Backend | RequestBackend] = []
+    began = time.monotonic()
     try:
         if file.spec.source is not None:
             file = replace(file, path=_fetch(file.spec.source, plan.folder, progress))
@@ -81,6 +85,7 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
         offer=offer,
         signature=signature,
         labels=labels,
+        load_s=time.monotonic() - began,
     )
 
 

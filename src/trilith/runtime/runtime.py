@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import logging
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -45,6 +47,10 @@ from trilith.telemetry import Snapshot
 _log: Final = logging.getLogger("trilith.runtime")
 
 
+def _tell_nobody(done: int, total: int, name: str) -> None:
+    """A `loading` that tells nobody."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeConfig:
     """How a runtime works.
@@ -58,6 +64,7 @@ class RuntimeConfig:
         load_threads: how many models load at the same time.
         drain_timeout_s: how long requests in flight may take when a model or the runtime stops.
         progress: told of downloads, from the threads that load.
+        loading: told at the start after each model, loaded or not: how many are done, of how many, and its name.
     """
 
     backends: dict[str, BackendKind] = field(default_factory=dict)
@@ -67,6 +74,7 @@ class RuntimeConfig:
     load_threads: int = 2
     drain_timeout_s: float = 30.0
     progress: Progress = silent
+    loading: Callable[[int, int, str], None] = _tell_nobody
 
     def __post_init__(self) -> None:
         if self.poll_s <= 0:
@@ -115,9 +123,10 @@ class Runtime:
             stack.push_async_callback(asyncio.to_thread, loaders.shutdown, wait=True, cancel_futures=True)
             stack.push_async_callback(self._keeper.stop)
             self._keeper.loaders, self._keeper.open = loaders, True
+            done = itertools.count(1)
             async with asyncio.TaskGroup() as group:
                 for name in names:
-                    group.create_task(self._load_at_start(name))
+                    group.create_task(self._load_at_start(name, done, len(names)))
             self._started = True
             stack.push_async_callback(self.repository.stop)
             self.repository.start()
@@ -239,11 +248,12 @@ class Runtime:
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
-    async def _load_at_start(self, name: str) -> None:
+    async def _load_at_start(self, name: str, done: Iterator[int], total: int) -> None:
         try:
             await self._keeper.load(name)
         except TrilithError as error:
             _log.error("model '%s' is unavailable: %s", name, error.message)
+        self._config.loading(next(done), total, name)
 
     def _serve(self, handle: ModelHandle, loaded: LoadedVersion) -> ServedModel:
         served = ServedModel(

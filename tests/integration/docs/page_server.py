@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-_READY = "trilith: ready: "
+_READY = "ready: http"  # or partly
 _STOPPING = "trilith: stopping"
 _ENDS_WITHIN_S = 60
 

@@ -54,7 +54,7 @@ def test_routes():
 def test_load_and_unload_over_http(runtime):
     files = {"config": "{}", "file:1/model.onnx": base64.b64encode(b"\0\1").decode()}
     assert post(runtime, "/v2/repository/models/m/load").status == 200
-    assert post(runtime, "/v2/repository/models/m/load", {"parameters": files}).answer == b""
+    assert post(runtime, "/v2/repository/models/m/load", {"parameters": files}).answer == b"{}"
     assert post(runtime, "/v2/repository/models/m/unload", {"parameters": {"unload_dependents": True}}).status == 200
     assert runtime.repository.asked == [
         ("load", "m", {}),

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from trilith.orchestration.engine.launcher import Launcher
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.reload import source_changes, source_folder
 from trilith.orchestration.engine.replicas import Replica, ReplicaBook
+from trilith.orchestration.engine.terminal import Terminal
 from trilith.orchestration.health import silent
 from trilith.orchestration.reconcile import Drain, Kill, Limits, Start, reconcile
 from trilith.orchestration.revisions import Revision, Revisions
@@ -37,11 +37,13 @@ _GATEWAY = ("", 0)  # its key in the back-off book
 class Agent:
     """Runs one server until it is told to stop."""
 
-    def __init__(self, options: ServeOptions, *, tell: Callable[[str], None]) -> None:
-        """Assigns; `run` begins. `tell` shows one line to a person."""
+    def __init__(self, options: ServeOptions, *, terminal: Terminal) -> None:
+        """Assigns; `run` begins. `terminal` shows lines to a person."""
         self._options = options
         self._launcher = Launcher(options)
-        self._tell = tell
+        self._terminal = terminal
+        self._tell = terminal.tell
+        self._not_ready: list[str] = []  # models of the repository
         self._book = ReplicaBook()
         self._backoff = StartBackoff()
         self._limits = Limits(drain_s=options.drain_s)
@@ -132,9 +134,13 @@ class Agent:
                 self._book.restart_starts(time.monotonic())  # they may have waited for models until now
                 for failure in message.failures:
                     self._tell(f"model not available: {failure}")
-                if self._launcher.serves_repository and message.models == 0:
+                self._not_ready = list(dict.fromkeys(row.name for row in message.rows if row.state != "READY"))
+                self._terminal.table(message.rows)
+                if self._launcher.serves_repository and message.models == 0 and self._options.repository.mode == "none":
                     folder = self._options.target
                     self._tell(f"there is no model in {folder}: a model is a folder NAME/VERSION/model.onnx")
+            elif isinstance(message, control.ModelsLoading):
+                self._terminal.loading(message.done, message.total, message.name)
             elif isinstance(message, control.ReplicaIdle):
                 replica = self._book.get(message.replica_id)
                 if replica is not None and replica.state is ReplicaState.DRAINING:
@@ -359,6 +365,7 @@ class Agent:
                 tls=bool(self._options.tls_certificate),
                 repository=self._launcher.serves_repository,
                 desired=self._revisions.desired,
+                not_ready=self._not_ready,
             )
         )
 
@@ -442,14 +449,9 @@ def serve(options: ServeOptions) -> int:
     Raises:
         SetupError: it cannot be started as asked.
     """
-
-    def tell(line: str) -> None:
-        sys.stderr.write(f"trilith: {line}\n")
-        sys.stderr.flush()
-
     target = Path(options.target)
     if not (target.exists() or ":" in options.target):
         from trilith.service import parse_target  # it says what there is instead; a good target need not wait for it
 
         parse_target(options.target)
-    return asyncio.run(Agent(options, tell=tell).run())
+    return asyncio.run(Agent(options, terminal=Terminal()).run())

@@ -78,12 +78,34 @@ class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int
 
 
+class ModelsLoading(Message, frozen=True, tag="models_loading"):
+    """Gateway to agent: so many models of the repositories are done, loaded or failed; `name` is the last one."""
+
+    done: int
+    total: int
+    name: str
+
+
+class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One model version as a person sees it when it is served. `load_s`: seconds that loading took, or None."""
+
+    name: str
+    version: str
+    backend: str
+    instances: int
+    device: str
+    load_s: float | None
+    state: str
+    reason: str
+
+
 class GatewayReady(Message, frozen=True, tag="gateway_ready"):
-    """Gateway to agent: models of the revision are loaded, or why one is not."""
+    """Gateway to agent: models of the revision are loaded, or why one is not; `rows` of a repository's models."""
 
     revision: int
     models: int
     failures: list[str]
+    rows: list[ModelRow] = []
 
 
 class Alive(Message, frozen=True, tag="alive"):
@@ -130,6 +152,7 @@ AnyMessage = (
     | ReplicaUnwell
     | Replicas
     | GatewayReady
+    | ModelsLoading
     | Alive
     | Unprepared
     | Described

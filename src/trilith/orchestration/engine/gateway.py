@@ -32,18 +32,18 @@ from trilith.orchestration.engine.application import Application, read_applicati
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.deployments import ReplicaLink
-from trilith.orchestration.engine.downloads import ShownDownloads
 from trilith.orchestration.engine.front import HttpFront
 from trilith.orchestration.engine.hello import Hello, decode_notice
 from trilith.orchestration.engine.launch import GatewayArguments
 from trilith.orchestration.engine.model_calls import ModelDesk
+from trilith.orchestration.engine.model_rows import model_rows, runtime_config
 from trilith.orchestration.engine.node_models import NodeModels
 from trilith.orchestration.engine.process import open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
 from trilith.orchestration.engine.sinks import PeerSink
 from trilith.orchestration.engine.status import status_document
-from trilith.runtime import Runtime, RuntimeConfig
+from trilith.runtime import Runtime
 from trilith.runtime.protocol import OipGrpc, OipHttp, model_source, oip_services
 from trilith.service import docs_html, openapi_document
 from trilith.telemetry import HostMetrics, Metrics, RequestMetrics
@@ -62,7 +62,9 @@ class Gateway:
         self._channel = channel
         self._metrics = Metrics()
         self._service_metrics = ServiceMetrics(self._metrics)
-        self._runtime = Runtime(*arguments.repositories, config=RuntimeConfig(progress=ShownDownloads()))
+        self._runtime = Runtime(
+            *arguments.repositories, config=runtime_config(arguments.repository, loading=self._show_loading)
+        )
         self._models = ModelDesk(self._runtime)
         self._router = Router(
             observe=self._service_metrics.observe,
@@ -185,7 +187,15 @@ class Gateway:
         await self._node_models.keep_only({model for entry in applications for model in entry.models})
 
     def _loaded(self, revision: int, failures: list[str]) -> control.GatewayReady:
-        return control.GatewayReady(revision=revision, models=len(self._runtime.models()), failures=failures)
+        return control.GatewayReady(
+            revision=revision,
+            models=len(self._runtime.models()),
+            failures=failures,
+            rows=model_rows(self._runtime) if self._arguments.repositories else [],
+        )
+
+    def _show_loading(self, done: int, total: int, name: str) -> None:
+        self._channel.send(control.ModelsLoading(done=done, total=total, name=name))
 
     def _publish(self, application: Application) -> None:
         """Calls go to this revision from now on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from trilith.orchestration.spec import RepositoryOptions
 from trilith.wire.oip_options import ProtocolOptions
 
 
@@ -22,6 +23,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         tls_key: PEM file, or None.
         tls_client_ca: PEM file, or None.
         protocol: how the Open Inference Protocol is spoken.
+        repository: which of their models are served.
     """
 
     http_fds: list[int]
@@ -35,6 +37,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     tls_key: str | None
     tls_client_ca: str | None
     protocol: ProtocolOptions
+    repository: RepositoryOptions
 
 
 class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):

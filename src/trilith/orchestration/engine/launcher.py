@@ -121,13 +121,14 @@ class Launcher:
             grpc_fds=_numbers(self._grpc),
             metrics_fds=_numbers(self._metrics),
             peers_fd=self._peers.fileno(),
-            repositories=[options.target] if self.serves_repository else [],
+            repositories=[options.target, *options.repository.roots] if self.serves_repository else [],
             max_body_bytes=options.max_body_bytes,
             unresponsive_s=options.unresponsive_s,
             tls_certificate=options.tls_certificate,
             tls_key=options.tls_key,
             tls_client_ca=options.tls_client_ca,
             protocol=options.protocol,
+            repository=options.repository,
         )
         return await ChildProcess.start(
             _GATEWAY_MODULE,

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 
 from trilith.orchestration.reconcile import DesiredService
 
+_MOST_SHOWN = 10
+
 
 def cause(code: int) -> str:
     """Why a process ended, by its exit code; a negative one is a signal."""
@@ -26,16 +28,31 @@ def replicas_that_run(desired: Sequence[DesiredService], running: Callable[[str,
     )
 
 
-def ready(*, http: str, grpc: str, metrics: str, tls: bool, repository: bool, desired: Sequence[DesiredService]) -> str:
-    """That everything is up, and where.
+def ready(
+    *,
+    http: str,
+    grpc: str,
+    metrics: str,
+    tls: bool,
+    repository: bool,
+    desired: Sequence[DesiredService],
+    not_ready: Sequence[str] = (),
+) -> str:
+    """That everything is up, and where; or that all but some models are.
 
     Args:
         http, grpc, metrics: addresses as HOST:PORT.
         tls: the HTTP port speaks TLS.
         repository: models are served and no service.
         desired: the services that run.
+        not_ready: names of models that are not served, though they should be.
     """
     services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in desired)
     first_look = "/v2" if repository else "/docs"
-    line = f"ready: {'https' if tls else 'http'}://{http} (try {first_look})  gRPC {grpc}  metrics http://{metrics}/metrics"
-    return line + (f"  [{services}]" if services else "")
+    state, scheme = "partly ready" if not_ready else "ready", "https" if tls else "http"
+    line = f"{state}: {scheme}://{http} (try {first_look})  gRPC {grpc}  metrics http://{metrics}/metrics"
+    line += f"  [{services}]" if services else ""
+    if not_ready:
+        shown = ", ".join(not_ready[:_MOST_SHOWN]) + (" ..." if len(not_ready) > _MOST_SHOWN else "")
+        line += f"  not ready: {shown}"
+    return line

@@ -39,7 +39,7 @@ async def answer_http(repository: RepositoryPort, route: Route, body: bytes) -> 
         await repository.load(route.model, {key: _decoded(key, value) for key, value in parameters.items()})
     else:
         await repository.unload(route.model, dependents=_flag(parameters, "unload_dependents"))
-    return b""
+    return b"{}"
 
 
 def grpc_methods(repository: RepositoryPort) -> dict[bytes, Callable[[Any], Coroutine[Any, Any, Any]]]:

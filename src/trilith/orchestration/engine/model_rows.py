@@ -1,0 +1,39 @@
+"""How the gateway sets its runtime up, and what it tells a person of the models in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trilith.orchestration.engine.control import ModelRow
+from trilith.orchestration.engine.downloads import ShownDownloads
+from trilith.orchestration.spec import RepositoryOptions
+from trilith.runtime import ControlMode, Runtime, RuntimeConfig
+
+
+def runtime_config(options: RepositoryOptions, *, loading: Callable[[int, int, str], None]) -> RuntimeConfig:
+    """The runtime's configuration; `loading` is told how far the start is."""
+    return RuntimeConfig(
+        mode=ControlMode(options.mode),
+        load_at_start=options.load,
+        poll_s=options.poll_s,
+        load_threads=options.load_threads,
+        progress=ShownDownloads(),
+        loading=loading,
+    )
+
+
+def model_rows(runtime: Runtime) -> list[ModelRow]:
+    """One row a model version, by name and version."""
+    return [
+        ModelRow(
+            name=model.name,
+            version=model.version,
+            backend=model.backend,
+            instances=model.config.instances.count,
+            device="CPU",
+            load_s=model.load_s,
+            state=str(model.state),
+            reason=model.reason,
+        )
+        for model in runtime.models()
+    ]

@@ -1,0 +1,78 @@
+"""What a person at a terminal sees of the start of a repository: a line while models load, then a table of them.
+
+Rule: nothing of it is written when the output is no terminal; log files get the lines of `narration` alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from trilith.orchestration.engine.control import ModelRow
+
+_CLEAR = "\r\x1b[K"
+_MOST_ROWS = 40
+
+
+class Terminal:
+    """Writes lines, and below them one line that changes.
+
+    Args:
+        stream: where to; standard error when None.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._live = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether somebody watches."""
+        return self._stream.isatty()
+
+    def tell(self, line: str) -> None:
+        """Writes one line that stays."""
+        self._end_line()
+        self._stream.write(f"trilith: {line}\n")
+        self._stream.flush()
+
+    def loading(self, done: int, total: int, name: str) -> None:
+        """Shows how many models are loaded, instead of what was shown before."""
+        if not self.is_live:
+            return
+        self._end_line()
+        if done < total:
+            self._stream.write(f"loading models: {done} of {total}, last {name}"[:78])
+            self._live = True
+        self._stream.flush()
+
+    def table(self, rows: Sequence[ModelRow]) -> None:
+        """Shows the models; those that are not ready first, and not more than a screen can hold."""
+        if not rows or not self.is_live:
+            return
+        self._end_line()
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table("model", "version", "backend", "instances", "device", "loaded in", "state", box=None)
+        for row in sorted(rows, key=lambda row: row.state == "READY")[:_MOST_ROWS]:
+            ready = row.state == "READY"
+            table.add_row(
+                row.name,
+                row.version,
+                row.backend,
+                str(row.instances) if ready else "",
+                row.device if ready else "",
+                "" if row.load_s is None else f"{row.load_s:.2f} s",
+                "[green]READY[/]" if ready else f"[red]{row.state}[/]",
+            )
+        console = Console(file=self._stream)
+        console.print(table)
+        if len(rows) > _MOST_ROWS:
+            console.print(f"... and {len(rows) - _MOST_ROWS} more; `trilith status` shows all", highlight=False)
+
+    def _end_line(self) -> None:
+        if self._live:
+            self._stream.write(_CLEAR)
+            self._live = False

@@ -1,0 +1,76 @@
+"""`trilith serve models/` with each way of deciding what is loaded."""
+
+import json
+
+IDENTITY = 'backend: "identity" max_batch_size: 4 input { name: "x" dims: [ 1 ] } output { name: "y" dims: [ 1 ] }'
+BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [1]}]}
+
+
+def write(root, name, config=IDENTITY):
+    (root / name).mkdir(parents=True, exist_ok=True)
+    (root / name / "config.pbtxt").write_text(config)
+
+
+def index(server, body=None):
+    status, entries = server.post("/v2/repository/index", body or {})
+    assert status == 200
+    return {entry["name"]: entry.get("state") for entry in entries}
+
+
+def test_explicit(serve, tmp_path):
+    for name in ("a", "b"):
+        write(tmp_path / "models", name)
+    write(tmp_path / "more", "c")
+    server = serve(
+        tmp_path / "models",
+        *("--model-control-mode", "explicit", "--load-model", "b", "--model-repository", str(tmp_path / "more")),
+    )
+    assert index(server) == {"a": None, "b": "READY", "c": None}
+    assert server.post("/v2/models/a/infer", BODY)[0] == 404
+    assert server.post("/v2/repository/models/c/load")[0] == 200
+    assert server.post("/v2/models/c/infer", BODY)[1]["outputs"][0]["data"] == [1.0]
+    config = {"parameters": {"config": json.dumps({"max_batch_size": 2})}}
+    assert server.post("/v2/repository/models/c/load", config)[0] == 200
+    assert json.loads(server.get("/v2/models/c/config")[1])["max_batch_size"] == 2
+    assert server.post("/v2/repository/models/b/unload")[0] == 200
+    assert index(server, {"ready": True}) == {"c": "READY"}
+    assert server.get("/v2/health/ready")[0] == 200
+    status, answer = server.post("/v2/repository/models/nope/load")
+    assert status == 500
+    assert "failed to load 'nope', failed to poll from model repository" in answer["error"]
+
+
+def test_poll(serve, tmp_path):
+    write(tmp_path / "models", "a")
+    server = serve(tmp_path / "models", "--model-control-mode", "poll", "--repository-poll-secs", "0.05")
+    status, answer = server.post("/v2/repository/models/a/unload")
+    assert status == 503
+    assert "explicit model load / unload is not allowed if polling is enabled" in answer["error"]
+    write(tmp_path / "models", "b")
+    server.wait_until(lambda: index(server) == {"a": "READY", "b": "READY"})
+    (tmp_path / "models" / "a" / "config.pbtxt").unlink()
+    (tmp_path / "models" / "a").rmdir()
+    server.wait_until(lambda: index(server) == {"a": "UNAVAILABLE", "b": "READY"})
+    assert server.get("/v2/health/ready")[0] == 200
+
+
+def test_what_is_not_ready_is_said(serve, tmp_path):
+    write(tmp_path / "models", "good")
+    write(tmp_path / "models", "bad", "nonsense: 1")
+    server = serve(tmp_path / "models")
+    line = server.wait_line("ready: http://")
+    assert line.startswith("trilith: partly ready: http://")
+    assert line.endswith("not ready: bad")
+    assert "loading models" not in server.output
+
+
+def test_options_that_contradict_each_other(serve, tmp_path):
+    write(tmp_path / "models", "a")
+    for arguments, says in [
+        (("--load-model", "a"), "--load-model needs --model-control-mode explicit"),
+        (("--repository-poll-secs", "0"), "--repository-poll-secs must be above 0"),
+        (("--model-repository", tmp_path / "nope"), "there is no such folder"),
+        (("--model-control-mode", "explicit", "--load-model", "b"), "model 'b' is in none of the repositories"),
+    ]:
+        server = serve(tmp_path / "models", *map(str, arguments), ready=False)
+        server.wait_line(says)

@@ -1,0 +1,73 @@
+"""What a person sees of the start of a repository."""
+
+import io
+import re
+
+from trilith.orchestration.engine.control import ModelRow
+from trilith.orchestration.engine.narration import ready
+from trilith.orchestration.engine.terminal import Terminal
+
+
+class Tty(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def plain(stream):
+    return re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+
+
+def row(name, state="READY", reason=""):
+    return ModelRow(
+        name=name, version="1", backend="identity", instances=2, device="CPU", load_s=0.25, state=state, reason=reason
+    )
+
+
+def test_a_line_that_changes_and_lines_that_stay():
+    stream = Tty()
+    terminal = Terminal(stream)
+    terminal.loading(1, 3, "ocr")
+    terminal.loading(2, 3, "det")
+    terminal.tell("model not available: det")
+    terminal.loading(3, 3, "rec")
+    assert stream.getvalue() == (
+        "loading models: 1 of 3, last ocr\r\x1b[K"
+        "loading models: 2 of 3, last det\r\x1b[K"
+        "trilith: model not available: det\n"
+    )
+
+
+def test_a_table_with_what_is_not_ready_first():
+    stream = Tty()
+    Terminal(stream).table([row("good"), row("bad", "UNAVAILABLE", "no")])
+    head, first, second = plain(stream).splitlines()
+    assert head.split() == ["model", "version", "backend", "instances", "device", "loaded", "in", "state"]
+    assert "bad" in first
+    assert "UNAVAILABLE" in first
+    assert second.split() == ["good", "1", "identity", "2", "CPU", "0.25", "s", "READY"]
+
+
+def test_a_thousand_models_are_not_a_thousand_lines():
+    stream = Tty()
+    Terminal(stream).table([row(f"m{at}") for at in range(1000)])
+    assert len(stream.getvalue().splitlines()) == 42
+    assert "and 960 more" in plain(stream)
+
+
+def test_a_file_gets_the_lines_alone():
+    stream = io.StringIO()
+    terminal = Terminal(stream)
+    terminal.loading(1, 3, "ocr")
+    terminal.table([row("good")])
+    terminal.tell("ready")
+    assert stream.getvalue() == "trilith: ready\n"
+
+
+def test_a_repository_in_which_a_model_failed_is_not_simply_ready():
+    def line(*not_ready):
+        return ready(http="h:1", grpc="h:2", metrics="h:3", tls=False, repository=True, desired=[], not_ready=not_ready)
+
+    assert line().startswith("ready: http://h:1")
+    assert line("a", "b").startswith("partly ready: http://h:1")
+    assert line("a", "b").endswith("not ready: a, b")
+    assert line(*map(str, range(11))).endswith("not ready: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 ...")
