@@ -51,7 +51,12 @@ class TicketBatch(RequestBatch):
 
 
 class RequestInstance:
-    """One instance, and the batch that it runs."""
+    """One instance, and the batch that it runs.
+
+    Attributes:
+        life: the last that was heard of it.
+        pending: whether nothing was heard yet: it was loaded, and is being connected.
+    """
 
     def __init__(
         self,
@@ -76,6 +81,7 @@ class RequestInstance:
         self._running = 0
         self._stopping = False
         self.life = LifeReport(alive=False)
+        self.pending = True
         self.watching = False
 
     def start(self) -> None:
@@ -96,7 +102,7 @@ class RequestInstance:
         return True
 
     def _changed_life(self, report: LifeReport) -> None:
-        was_alive, self.life = self.life.alive, report
+        was_alive, self.life, self.pending = self.life.alive, report, False
         if report.alive and not was_alive:
             self.wake()
         elif was_alive and not report.alive:

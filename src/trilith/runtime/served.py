@@ -293,7 +293,7 @@ class ServedModel:
         if report.alive:
             if sum(instance.life.alive for instance in self._remote) == 1:
                 self._on_life(report)
-        elif not any(instance.life.alive for instance in self._remote):
+        elif not any(instance.life.alive or instance.pending for instance in self._remote):
             over = all(instance.life.over for instance in self._remote)
             self._on_life(report if report.over == over else replace(report, over=over))
             for ticket in self._queue.clear() if over else ():
