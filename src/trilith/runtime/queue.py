@@ -87,6 +87,15 @@ class ModelQueue:
             self._idle.append(instance)
             return True
 
+    def take_ahead(self) -> Taken | None:
+        """A batch for an instance that still runs one, when no instance idles; it is not noted as idle itself."""
+        with self._lock:
+            if self._idle:
+                return None
+            now = self._clock.now()
+            batch: list[Ticket] = self._batcher.next_batch(now)
+        return Taken(batch, now) if batch else None
+
     def leave(self, instance: Instance) -> None:
         """Notes that the instance takes nothing until it asks again, and lets another one go for what waits."""
         another: Instance | None = None

@@ -10,6 +10,7 @@ BYTES tensors travel as the protocol's own form: each element a 4-byte little-en
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -139,7 +140,7 @@ def pack_tensors(
     Raises:
         InvalidInput: an array has a dtype that no tensor can have.
     """
-    signature = Signature(model=model)
+    signature = _signature(model)
     heads: list[TensorHead] = []
     buffers: list[Buffer] = []
     for name, array in tensors.items():
@@ -152,6 +153,11 @@ def pack_tensors(
         except ModelError as error:
             raise InvalidInput(error.message) from error
     return heads, buffers
+
+
+@functools.lru_cache(256)
+def _signature(model: str) -> Signature:
+    return Signature(model=model)
 
 
 def _flat(raw: memoryview | bytes) -> Buffer:
@@ -187,7 +193,7 @@ def unpack_tensors(model: str, heads: Sequence[TensorHead], buffers: Sequence[Bu
         raise InvalidInput(
             f"model '{model}': the header names {len(heads)} tensors, but {len(buffers)} buffers came with it"
         )
-    signature = Signature(model=model)
+    signature = _signature(model)
     tensors: dict[str, Array] = {}
     for (name, word, shape), raw in zip(heads, buffers, strict=True):
         datatype = _DATATYPES.get(word)

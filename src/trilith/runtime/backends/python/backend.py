@@ -20,11 +20,11 @@ from typing import Final
 
 from trilith.core.model import ModelSignature
 from trilith.errors import InvalidConfig, ReplicaLost, SetupError, TrilithError, UnknownReference
-from trilith.net.transport import Peer, Reply, peer_from_socket
+from trilith.net.transport import LostCall, Peer, Reply, peer_from_socket
 from trilith.runtime.backends.options import Options
 from trilith.runtime.backends.port import LifeReport, ModelFile, Outcome, RequestBackend, RequestBatch
 from trilith.runtime.backends.python import messages
-from trilith.runtime.backends.python.calls import RunningCall, outcome_of, packed_call
+from trilith.runtime.backends.python.calls import AnswerReader, RunningCall, packed_call
 from trilith.runtime.backends.python.completion import completed_spec, config_json, signature_of
 from trilith.runtime.backends.python.counted import CountedByModels
 from trilith.runtime.backends.python.environment import find_requirements, interpreter_for
@@ -74,6 +74,7 @@ class PythonBackend(RequestBackend):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._running: dict[int, RunningCall] = {}
+        self._unbegun: list[RunningCall] = []  # their process died before it began them
         self._model_log = logging.getLogger(f"trilith.model.{file.model}")
 
     # -- loading -----------------------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ class PythonBackend(RequestBackend):
     def attach(self, loop: asyncio.AbstractEventLoop, offer: Offer, on_life: Callable[[LifeReport], None]) -> None:
         """See `RequestBackend.attach`."""
         self._loop = loop
-        self._offer = offer
+        self._reader = AnswerReader(self._file.model, offer)
         self._on_life = on_life
         self._datatypes = {spec.name: spec.datatype for spec in offer.inputs}
         if self._process is not None:
@@ -152,7 +153,10 @@ class PythonBackend(RequestBackend):
 
     def begin(self, batch: RequestBatch, on_done: Callable[[Outcome], None]) -> None:
         """See `RequestBackend.begin`."""
-        call = RunningCall(batch, on_done, time.monotonic())
+        self._send(RunningCall(batch, on_done, time.monotonic()))
+
+    def _send(self, call: RunningCall) -> None:
+        batch = call.batch
         try:
             meta, buffers = packed_call(self._file.model, batch, self._datatypes)
             if self._peer is None:
@@ -160,7 +164,7 @@ class PythonBackend(RequestBackend):
             call.id = self._peer.call(meta, buffers, functools.partial(self._replied, call))
         except TrilithError as error:
             if self._loop is not None:
-                self._loop.call_soon(on_done, call.failed(error))
+                self._loop.call_soon(call.on_done, call.failed(error))
             return
         self._running[call.id] = call
 
@@ -173,22 +177,28 @@ class PythonBackend(RequestBackend):
         """It takes calls from now on."""
         if self._supervisor.state is InstanceState.STARTING:
             self._supervisor.started(time.monotonic())
+            unbegun, self._unbegun = self._unbegun, []
+            for call in unbegun:
+                self._send(call)
             self._on_life(LifeReport(alive=True, restarts=dict(self._supervisor.restarts)))
 
     def _prepare(self, process: InstanceProcess, peer: Peer) -> None:
         peer.on_credits = self._greeted
         peer.on_notice = self._on_notice
-        peer.on_lost = lambda _: self._lost(process)
+        peer.on_lost = functools.partial(self._lost, process)
 
     def _on_notice(self, raw: bytes) -> None:
         self._hear(messages.decode(raw))
 
     def _replied(self, call: RunningCall, reply: Reply) -> None:
         self._running.pop(call.id, None)
-        call.on_done(outcome_of(self._file.model, call, reply, self._offer))
+        call.on_done(self._reader.outcome(call, reply))
 
-    def _lost(self, process: InstanceProcess) -> None:
-        """The connection has ended. The process' exit follows, and says more."""
+    def _lost(self, process: InstanceProcess, lost: list[LostCall]) -> None:
+        """The connection has ended. The process' exit follows, and says more. What was not begun is sent again."""
+        for each in lost:
+            if not each.accepted and each.call_id in self._running:
+                self._unbegun.append(self._running.pop(each.call_id))
         if self._loop is not None and process.alive:
             self._loop.call_later(_EXIT_AFTER_LOSS_S, process.kill, "it closed its connection")
 
@@ -224,8 +234,11 @@ class PythonBackend(RequestBackend):
                 alive=False, over=over, reason=self._loss(f"{after}: {reason}"), restarts=dict(supervisor.restarts)
             )
             self._on_life(report)
-        running, self._running = self._running, {}
-        for call in running.values():
+        lost = [*self._running.values(), *(self._unbegun if over or self._closed else ())]
+        self._running = {}
+        if over or self._closed:
+            self._unbegun = []
+        for call in lost:
             call.on_done(call.failed(ReplicaLost(self._loss(short))))
         self._look()
 
@@ -305,6 +318,10 @@ class PythonBackend(RequestBackend):
         if self._peer is not None:
             self._peer.abort()
             self._peer = None
+        ended = [*self._running.values(), *self._unbegun]
+        self._running, self._unbegun = {}, []
+        for call in ended:
+            call.on_done(call.failed(ReplicaLost(self._loss("worker was stopped"))))
 
 
 def life_limits(file: ModelFile) -> LifeLimits:

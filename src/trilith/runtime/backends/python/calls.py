@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from trilith.core.request import InferRequest, Parameter
-from trilith.core.tensor import NUMPY_OF, Array, DataType
+from trilith.core.tensor import NUMPY_OF, Array, DataType, TensorSpec
 from trilith.errors import ModelError, TrilithError, error_from_code
 from trilith.net.transport import Reply
 from trilith.runtime.backends.port import Answered, Outcome, RequestBatch
@@ -78,24 +78,72 @@ def packed_call(model: str, batch: RequestBatch, datatypes: Mapping[str, DataTyp
     return encode_requests(heads), buffers
 
 
-def outcome_of(model: str, call: RunningCall, reply: Reply, offer: Offer) -> Outcome:
-    """What a reply says of each request of its batch; what the outputs must be like is checked here."""
-    if not reply.ok:
-        return call.failed(reply.error())
-    count = len(call.batch.requests)
-    try:
-        answer = decode_answer(model, reply.meta, count)
-        if answer.failure:
-            raise ModelError(f"Failed to process the request(s) for model '{model}', message: {answer.failure}")
-    except ModelError as error:
-        return call.failed(error)
-    answers: list[Answered | TrilithError] = []
-    at = 0
-    for index, head in enumerate(answer.answers):
-        parts = reply.buffers[at : at + len(head.tensors)]
-        at += len(head.tensors)
-        answers.append(_answer(model, call.batch.inputs[index], head, parts, offer))
-    return Outcome(answers, reply.started_at, reply.finished_at)
+class AnswerReader:
+    """Reads what a process answers, and sees that the outputs are what the configuration says."""
+
+    def __init__(self, model: str, offer: Offer) -> None:
+        self._model = model
+        self._batched = offer.max_batch_size > 0
+        self._declared = {spec.name: spec for spec in offer.outputs}
+
+    def outcome(self, call: RunningCall, reply: Reply) -> Outcome:
+        """What a reply says of each request of its batch."""
+        if not reply.ok:
+            return call.failed(reply.error())
+        model = self._model
+        try:
+            answer = decode_answer(model, reply.meta, len(call.batch.requests))
+            if answer.failure:
+                raise ModelError(f"Failed to process the request(s) for model '{model}', message: {answer.failure}")
+        except ModelError as error:
+            return call.failed(error)
+        answers: list[Answered | TrilithError] = []
+        at = 0
+        for inputs, head in zip(call.batch.inputs, answer.answers, strict=True):
+            count = len(head.tensors)
+            answers.append(self._answer(inputs, head, reply.buffers[at : at + count]))
+            at += count
+        return Outcome(answers, reply.started_at, reply.finished_at)
+
+    def _answer(
+        self, inputs: Mapping[str, Array], head: AnswerHead, parts: Sequence[memoryview]
+    ) -> Answered | TrilithError:
+        if head.code:
+            return error_from_code(head.code, head.message)
+        try:
+            outputs = unpack_tensors(self._model, head.tensors, parts)
+            rows = next(iter(inputs.values())).shape[0] if self._batched and inputs else 1
+            for name, word, shape in head.tensors:
+                spec = self._declared[name]
+                if word != spec.datatype:
+                    return self._wrong_datatype(spec, word)
+                dims = spec.shape
+                if shape != dims and not self._fits(shape, dims, rows):
+                    return self._wrong_shape(spec, shape, rows)
+        except KeyError as error:
+            return ModelError(f"model '{self._model}': its process answered with an output {error} that it lacks")
+        except TrilithError as error:
+            return ModelError(error.message)
+        return Answered(outputs, head.parameters)
+
+    def _fits(self, shape: tuple[int, ...], dims: tuple[int, ...], rows: int) -> bool:
+        if len(shape) != len(dims) or (self._batched and shape[0] != rows):
+            return False
+        return all(wanted in (-1, given) for given, wanted in zip(shape, dims, strict=True))
+
+    def _wrong_datatype(self, spec: TensorSpec, word: str) -> ModelError:
+        return ModelError(
+            f"model '{self._model}': output '{spec.name}' has datatype {word}, and the configuration says "
+            f"{spec.datatype}: return an array of dtype {NUMPY_OF[spec.datatype]}"
+        )
+
+    def _wrong_shape(self, spec: TensorSpec, shape: tuple[int, ...], rows: int) -> ModelError:
+        expected = [rows, *spec.shape[1:]] if self._batched else list(spec.shape)
+        batch = f" for a request of {rows} rows" if self._batched else ""
+        return ModelError(
+            f"model '{self._model}': output '{spec.name}' has shape {list(shape)}{batch}, and the configuration says "
+            f"{expected}"
+        )
 
 
 def _head(
@@ -117,35 +165,3 @@ def _head(
 
 def _flag(parameters: Mapping[str, Parameter], key: str, flag: int) -> int:
     return flag if parameters.get(key) is True else 0
-
-
-def _answer(
-    model: str, inputs: Mapping[str, Array], head: AnswerHead, parts: Sequence[memoryview], offer: Offer
-) -> Answered | TrilithError:
-    if head.code:
-        return error_from_code(head.code, head.message)
-    try:
-        outputs = unpack_tensors(model, head.tensors, parts)
-        rows = next(iter(inputs.values())).shape[0] if offer.max_batch_size and inputs else 1
-        declared = {spec.name: spec for spec in offer.outputs}
-        for name, word, shape in head.tensors:
-            spec = declared[name]
-            if word != spec.datatype:
-                raise ModelError(
-                    f"model '{model}': output '{name}' has datatype {word}, and the configuration says "
-                    f"{spec.datatype}: return an array of dtype {NUMPY_OF[spec.datatype]}"
-                )
-            expected = (rows, *spec.shape[1:]) if offer.max_batch_size else spec.shape
-            if len(shape) != len(expected) or any(
-                wanted not in (-1, given) for given, wanted in zip(shape, expected, strict=True)
-            ):
-                batch = f" for a request of {rows} rows" if offer.max_batch_size else ""
-                raise ModelError(
-                    f"model '{model}': output '{name}' has shape {list(shape)}{batch}, and the configuration says "
-                    f"{list(expected)}"
-                )
-    except KeyError as error:
-        return ModelError(f"model '{model}': its process answered with an output {error} that it does not have")
-    except TrilithError as error:
-        return ModelError(error.message)
-    return Answered(outputs, head.parameters)

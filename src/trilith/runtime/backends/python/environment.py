@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import importlib.util
 import logging
 import shutil
 import site
@@ -87,15 +88,11 @@ def _make(model: str, requirements: Path, folder: Path, python: Path) -> None:
     _log.info("model '%s': making its environment from %s; this is done once", model, requirements)
     began_at = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
-    _run(model, requirements, [sys.executable, "-m", "venv", str(folder)])
-    _run(
-        model,
-        requirements,
-        [
-            *(str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"),
-            *("--requirement", str(requirements.resolve())),
-        ],
-    )
+    own_pip = importlib.util.find_spec("pip") is not None  # the server's pip saves a second copy, and some seconds
+    pip = [sys.executable, "-m", "pip", "--python", str(python)] if own_pip else [str(python), "-m", "pip"]
+    _run(model, requirements, [sys.executable, "-m", "venv", *(["--without-pip"] if own_pip else []), str(folder)])
+    options = ["--disable-pip-version-check", "--no-input", "--requirement", str(requirements.resolve())]
+    _run(model, requirements, [*pip, "install", *options])
     [packages] = folder.glob("lib/python*/site-packages")
     (packages / "trilith-server.pth").write_text("".join(f"{path}\n" for path in _server_paths()))
     (folder / _COMPLETE).write_text("")
