@@ -88,6 +88,7 @@ class RequestInstance:
         self._timer: asyncio.TimerHandle | None = None
         self._running = 0
         self._quick = False
+        self._free_at = 0.0
         self._stopping = False
         self.life = LifeReport(alive=False)
         self.pending = True
@@ -144,8 +145,10 @@ class RequestInstance:
         batch = TicketBatch(taken.tickets, self._names, self._outputs)
         self._backend.begin(batch, functools.partial(self._done, taken, self._clock.now()))
 
-    def _done(self, taken: Taken, begun_at: float, outcome: Outcome) -> None:
+    def _done(self, taken: Taken, sent_at: float, outcome: Outcome) -> None:
         self._running -= 1
+        begun_at = max(sent_at, self._free_at)  # what was sent ahead began when the one before it had ended
+        self._free_at = outcome.finished_at
         self._quick = outcome.finished_at - outcome.started_at < AHEAD_BELOW_S
         self._run()
         self._finish(executed_parts(taken, begun_at, outcome, self._clock.now()))

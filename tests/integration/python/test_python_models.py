@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from python_models import ADD_SUB, ADD_SUB_PBTXT, ECHO, HEAD, ask, echo_with, row, write_model
+from waiting import until
 
 from trilith.errors import InvalidInput, ModelError, NotFound
 from trilith.runtime import InferRequest, Runtime
@@ -17,6 +18,7 @@ def test_add_sub_as_its_repository_has_it(repository, run):
     async def main():
         async with Runtime(repository) as runtime:
             assert runtime.ready
+            await until(lambda: runtime.statistics()[0].alive == 2)
             handle = runtime.model("add_sub")
             assert (handle.max_batch_size, handle.backend) == (8, "python")
             answers = await asyncio.gather(
@@ -42,7 +44,6 @@ def test_add_sub_as_its_repository_has_it(repository, run):
             assert alone == "OUTPUT1"
             statistics = runtime.statistics("add_sub")[0]
             assert statistics.success.count == 21
-            assert statistics.alive == 2
             assert [batch.batch_size for batch in statistics.batches] == [1]  # no dynamic batching was asked for
 
     run(main())
