@@ -1,5 +1,6 @@
 """What no good client sends, over real sockets: each gets one clear answer, and the server goes on."""
 
+import gzip
 import http.client
 import json
 import socket
@@ -11,6 +12,8 @@ import pytest
 import tritonclient.grpc
 from oip_server import MAX_BODY_BYTES
 from waiting import wait_until
+
+from trilith.wire.oip_messages import service_messages
 
 PATH = "/v2/models/batched/infer"
 GOOD = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
@@ -166,20 +169,50 @@ def _metric(connection, line):
     return next((float(found.split()[-1]) for found in text.splitlines() if found.startswith(line)), 0.0)
 
 
-def test_a_client_that_leaves_is_counted_and_its_request_taken_back(server, connection):
-    line = 'trilith_model_requests_total{model="slow",outcome="cancelled",version="1"}'
-    before = _metric(connection, line)
-    tensor = {"name": "INPUT0", "datatype": "FP32", "shape": [1], "data": [1]}
-    body = json.dumps({"inputs": [tensor]}).encode()
+SLOW = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1], "data": [1]}]}
+CANCELLED = 'trilith_model_requests_total{model="slow",outcome="cancelled",version="1"}'
+RUNNING = 'trilith_model_running_requests{model="slow",version="1"}'
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "body", "header", "pieces"),
+    [
+        ("infer", json.dumps(SLOW).encode(), "", 1),
+        ("infer", json.dumps(SLOW).encode(), "", 2),
+        ("infer", gzip.compress(json.dumps(SLOW).encode()), "content-encoding: gzip\r\n", 1),
+        ("generate", b'{"INPUT0": 1}', "", 1),
+        ("generate_stream", b'{"INPUT0": 1}', "", 2),
+    ],
+    ids=["infer", "late body", "compressed", "generate", "generate_stream"],
+)
+def test_a_client_that_leaves_is_counted_and_its_request_taken_back(server, connection, endpoint, body, header, pieces):
+    before = _metric(connection, CANCELLED)
+    counted = f'trilith_requests_total{{endpoint="{endpoint}",method="POST",protocol="http",status="499"}}'
+    ended = _metric(connection, counted)
     host, port = server.http.split(":")
+    head = f"POST /v2/models/slow/{endpoint} HTTP/1.1\r\nhost: x\r\n{header}content-length: {len(body)}\r\n\r\n"
     with socket.create_connection((host, int(port))) as raw:
-        raw.sendall(b"POST /v2/models/slow/infer HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
-        wait_until(lambda: _metric(connection, 'trilith_requests_in_flight{protocol="http"}') >= 1)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        cut = len(body) // pieces
+        raw.sendall(head.encode() + body[:cut])
+        raw.sendall(body[cut:])
+        wait_until(lambda: _metric(connection, RUNNING) == 1)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    wait_until(lambda: _metric(connection, line) == before + 1)
-    assert (
-        _metric(connection, 'trilith_requests_total{endpoint="infer",method="POST",protocol="http",status="499"}') >= 1
-    )
+    wait_until(lambda: _metric(connection, CANCELLED) == before + 1)
+    assert _metric(connection, counted) == ended + 1
+    wait_until(lambda: _metric(connection, RUNNING) == 0)
+
+
+def test_a_cancelled_call_is_counted_and_its_request_taken_back(server, connection):
+    before = _metric(connection, CANCELLED)
+    message = service_messages().ModelInferRequest(model_name="slow", raw_input_contents=[bytes(4)])
+    message.inputs.add(name="INPUT0", datatype="FP32", shape=[1])
+    with grpc.insecure_channel(server.grpc) as channel:
+        call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer").future(message.SerializeToString())
+        wait_until(lambda: _metric(connection, RUNNING) == 1)
+        call.cancel()
+        wait_until(lambda: _metric(connection, CANCELLED) == before + 1)
+    wait_until(lambda: _metric(connection, RUNNING) == 0)
 
 
 @pytest.mark.parametrize(
