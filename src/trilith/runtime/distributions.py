@@ -45,12 +45,16 @@ class ModelBuckets:
 
 
 class ModelDistributions:
-    """Observes what one model version does."""
+    """Observes what one model version does.
 
-    __slots__ = ("_busy_s", "_infer", "_input", "_output", "_queue", "_rows", "_total")
+    Attributes:
+        total: takes how long a request took, when it was answered.
+    """
+
+    __slots__ = ("_busy_s", "_infer", "_input", "_output", "_queue", "_rows", "total")
 
     def __init__(self) -> None:
-        self._total = Distribution(LATENCY_BOUNDS_S)
+        self.total = Distribution(LATENCY_BOUNDS_S)
         self._input = Distribution(LATENCY_BOUNDS_S)
         self._infer = Distribution(LATENCY_BOUNDS_S)
         self._output = Distribution(LATENCY_BOUNDS_S)
@@ -58,18 +62,14 @@ class ModelDistributions:
         self._queue: dict[int, Distribution] = {}
         self._busy_s: dict[int, float] = {}
 
-    def waited(self, priority: int, seconds: float) -> None:
-        """A request of this priority left the queue in a batch that succeeded."""
+    def queue(self, priority: int) -> Distribution:
+        """Takes how long a request of this priority waited, when its batch succeeded."""
         queue = self._queue.get(priority)
         if queue is None:
             # Models tell few priorities apart; should one tell many, the lowest share a histogram.
             priority = priority if len(self._queue) < _MAX_PRIORITIES else max(self._queue)
             queue = self._queue.setdefault(priority, Distribution(LATENCY_BOUNDS_S))
-        queue.observe(seconds)
-
-    def answered(self, seconds: float) -> None:
-        """A request was answered."""
-        self._total.observe(seconds)
+        return queue
 
     def executed(self, *, requests: int, rows: int, input_s: float, infer_s: float, output_s: float) -> None:
         """A batch succeeded."""
@@ -86,7 +86,7 @@ class ModelDistributions:
         """What was observed until now."""
         instances = max(self._busy_s, default=-1) + 1
         return ModelBuckets(
-            total=self._total.buckets(),
+            total=self.total.buckets(),
             compute_input=self._input.buckets(),
             compute_infer=self._infer.buckets(),
             compute_output=self._output.buckets(),

@@ -352,7 +352,7 @@ class ServedModel:
             self._close(ticket)
             seconds = self._clock.now() - ticket.enqueued_at
             self._statistics.succeeded(1, seconds)
-            self._statistics.distributions.answered(seconds)
+            self._statistics.distributions.total.observe(seconds)
             self._tell(ticket, outcome)
 
     def _leave(self, count: int) -> None:
@@ -424,11 +424,16 @@ class ServedModel:
             (OUTPUT, end),
         ]
         distributions = self._statistics.distributions
+        priority = tickets[0].priority  # nearly always that of all of them
+        queue = distributions.queue(priority)
         answered, seconds = 0, 0.0
         parameters: Iterable[dict[str, Parameter]] = part.parameters or itertools.repeat({})
         for ticket, outputs, said in zip(tickets, part.outputs or (), parameters, strict=False):
             enqueued_at = ticket.enqueued_at
-            distributions.waited(ticket.priority, part.batched_at - enqueued_at)
+            if ticket.priority != priority:
+                priority = ticket.priority
+                queue = distributions.queue(priority)
+            queue.observe(part.batched_at - enqueued_at)
             if ticket.done:
                 continue
             if ticket.context is not None:
@@ -443,7 +448,7 @@ class ServedModel:
             self._close(ticket)
             answered += 1
             seconds += end - enqueued_at
-            distributions.answered(end - enqueued_at)
+            distributions.total.observe(end - enqueued_at)
             self._tell(ticket, response)
         self._statistics.succeeded(answered, seconds)
 

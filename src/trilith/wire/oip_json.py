@@ -27,6 +27,7 @@ from trilith.wire.oip_tensor import Signature, byte_elements, native, object_arr
 MAX_NESTING: Final = 100
 """Triton's limit on the depth of a request's JSON."""
 
+_MIN_TOO_DEEP_BYTES: Final = 2 * MAX_NESTING
 _NESTED: Final = frozenset((list, dict))
 _FLOATS: Final = frozenset((DataType.FP32, DataType.FP64))
 _RAW_ONLY: Final = frozenset((DataType.FP16, DataType.BF16))
@@ -49,16 +50,17 @@ def loads(body: bytes | memoryview) -> Any:
     Raises:
         InvalidInput: not JSON, or text in it is none; the message has the position.
     """
-    text = bytes(body)
     try:
-        message = orjson.loads(text)
+        message = orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        text = bytes(body)
         if "depth limit" in str(error):
             raise _too_deep() from None
         if b"NaN" not in text and b"Infinity" not in text:
             raise InvalidInput(f"failed to parse the request JSON: {error}") from None
     else:
-        _check_nesting(text, message)
+        if len(body) > _MIN_TOO_DEEP_BYTES:
+            _check_nesting(bytes(body), message)
         return message
     try:
         message = json.loads(text.decode())

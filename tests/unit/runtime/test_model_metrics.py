@@ -92,7 +92,7 @@ def test_what_is_observed_is_counted(batches):
 def test_priorities_are_bounded():
     seen = ModelDistributions()
     for priority in range(100):
-        seen.waited(priority, LATENCY_BOUNDS_S[0])
+        seen.queue(priority).observe(LATENCY_BOUNDS_S[0])
     found = seen.snapshot().queue
     assert len(found) == 32
     assert sum(buckets.cumulative[-1] for buckets in found.values()) == 100

@@ -98,11 +98,11 @@ class Forwarding:
     """Makes request headers parameters of the request.
 
     Args:
-        pattern: a regular expression that is searched in the header's name, whatever its case; "" forwards none.
+        pattern: a regular expression that is searched in the header's name, whatever its case.
     """
 
     def __init__(self, pattern: str) -> None:
-        self._pattern = re.compile(pattern, re.IGNORECASE) if pattern else None
+        self._pattern = re.compile(pattern, re.IGNORECASE)
 
     def apply(self, headers: Sequence[tuple[bytes, bytes]], call: InferCall) -> None:
         """Adds what matches; a header stands above a parameter of its name, which anyone could have written.
@@ -110,12 +110,10 @@ class Forwarding:
         Raises:
             InvalidInput: a header has a name that the protocol keeps for itself.
         """
-        pattern = self._pattern
-        if pattern is None:
-            return
+        search = self._pattern.search
         for raw_name, value in headers:
             name = raw_name.decode("latin-1")
-            if pattern.search(name) is None:
+            if search(name) is None:
                 continue
             if name in RESERVED or name.startswith(RESERVED_PREFIX):
                 raise InvalidInput(

@@ -51,7 +51,7 @@ class Front:
         metrics: where requests are counted, or None.
         now: the clock, in seconds.
         compat: whether to answer as Triton does also where its answer is the worse one.
-        forwarding: which headers become parameters.
+        forwarding: which headers become parameters, or None for none.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class Front:
         clock: Clock | None,
         *,
         compat: bool = False,
-        forwarding: Forwarding | None = None,
+        forward_pattern: str = "",
     ) -> None:
         self.runtime = runtime
         self.protocol = protocol
         self.compat = compat
-        self.forwarding = forwarding or Forwarding("")
+        self.forwarding = Forwarding(forward_pattern) if forward_pattern else None
         self.metrics = metrics
         self.now = (clock or MonotonicClock()).now
         self._in_flight = None if metrics is None else metrics.in_flight(protocol)

@@ -14,7 +14,7 @@ from trilith.core.clock import Clock
 from trilith.core.request import InferResponse
 from trilith.errors import Bug, DeadlineExceeded, NotFound, TrilithError, Unsupported
 from trilith.runtime.protocol import describe, switched_off
-from trilith.runtime.protocol.access import GRPC_PREFIX, Forwarding, Guard
+from trilith.runtime.protocol.access import GRPC_PREFIX, Guard
 from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
 from trilith.runtime.protocol.repository import grpc_methods
 from trilith.telemetry import RequestMetrics
@@ -63,7 +63,7 @@ class OipGrpc:
             metrics,
             clock,
             compat=options.compat,
-            forwarding=Forwarding(options.grpc_header_forward_pattern),
+            forward_pattern=options.grpc_header_forward_pattern,
         )
         self._runtime = runtime
         self._compat = options.compat
@@ -192,7 +192,8 @@ class _GrpcExchange(Exchange):
         message = parse("ModelInferRequest", self._call.message)
         self.signature = signature = self.front.signature(message.model_name, message.model_version)
         call = decode_request(message, signature)
-        self.front.forwarding.apply(self._call.metadata, call)
+        if self.front.forwarding is not None:
+            self.front.forwarding.apply(self._call.metadata, call)
         return call
 
     @property

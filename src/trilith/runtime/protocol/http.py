@@ -17,7 +17,7 @@ import orjson
 from trilith.core.clock import Clock
 from trilith.errors import Bug, MethodNotAllowed, TrilithError, UnknownModel
 from trilith.runtime.protocol import describe, switched_off
-from trilith.runtime.protocol.access import Forwarding, Guard
+from trilith.runtime.protocol.access import Guard
 from trilith.runtime.protocol.exchange import Front
 from trilith.runtime.protocol.http_exchange import GenerateExchange, HttpExchange, infer_late, respond_error
 from trilith.runtime.protocol.repository import HTTP_ENDPOINTS, answer_http
@@ -67,12 +67,12 @@ class OipHttp:
             metrics,
             clock,
             compat=options.compat,
-            forwarding=Forwarding(options.http_header_forward_pattern),
+            forward_pattern=options.http_header_forward_pattern,
         )
         self._runtime = runtime
         self._compat = options.compat
         self._max_body_bytes = options.max_body_bytes
-        self._guard = Guard(options.http_restricted)
+        self._guard = Guard(options.http_restricted) if options.http_restricted else None
         self._server_name = "triton" if options.compat else server_name
         self.exiting = False
         self._routes = Routes()
@@ -87,11 +87,12 @@ class OipHttp:
         if request.method != route.method and not route.takes(request.method):
             self._refuse(request, _not_allowed(request, route), headers=((b"allow", route.allowed.encode()),))
             return None
-        try:
-            self._guard.check(route.endpoint, request.header)
-        except TrilithError as error:
-            self._refuse(request, error, route.endpoint)
-            return None
+        if self._guard is not None:
+            try:
+                self._guard.check(route.endpoint, request.header)
+            except TrilithError as error:
+                self._refuse(request, error, route.endpoint)
+                return None
         kind = _EXCHANGES.get(route.endpoint)
         if kind is not None:
             exchange = kind(self._front, request, route, self._max_body_bytes)

@@ -81,7 +81,8 @@ class HttpExchange(Exchange):
         route = self._route
         self.signature = self.front.signature(route.model, route.version)
         call = self.decode_body(self._request.body_nowait() if self._body is None else self._body)
-        self.front.forwarding.apply(self._request.headers, call)
+        if self.front.forwarding is not None:
+            self.front.forwarding.apply(self._request.headers, call)
         return call
 
     def decode_body(self, body: bytes) -> InferCall:
