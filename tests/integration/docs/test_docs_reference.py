@@ -196,7 +196,7 @@ def test_limits_are_those_of_the_servers():
     assert table["head, metadata"] == [head, f"{grpc.max_metadata_bytes >> 10} kB"]
     assert table["connections"] == [str(http.max_connections), str(grpc.max_connections)]
     assert table["requests on a connection"] == [
-        f"one at a time, {http.max_pipelined} more wait",
+        f"one at a time, {http.max_pipelined} more wait; over HTTP/2 {http.max_concurrent_streams} at a time",
         f"{grpc.max_concurrent_streams} at a time",
     ]
     assert table["time for the head"] == [

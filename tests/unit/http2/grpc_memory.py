@@ -65,6 +65,12 @@ class MemoryLoop:
         self.timers.append(Timer(delay_s, callback))
         return self.timers[-1]
 
+    def add_reader(self, fd, callback):
+        """Nothing is ever ready here."""
+
+    def remove_reader(self, fd):
+        """Nothing was ever ready here."""
+
     def run(self):
         while self.soon:
             self.soon.pop(0)()

@@ -1,7 +1,7 @@
 """One client's connection: reads octets, turns the HTTP/2 layer's events into calls, and keeps the time.
 
 Rule 1: what a client may do is decided in `trilith.wire.http2`; what a call is, in `call.py`; what its body says, in
-`intake.py`; what is answered, in `sending.py`; foreign code runs in `dispatch.py`; `writer.py` writes.
+`intake.py`; what is answered, in `sending.py`; foreign code runs in `dispatch.py`; `http2_writer.py` writes.
 Rule 2: every second the server calls `tick`; only calls with a deadline have a timer, one for the whole connection.
 """
 
@@ -23,7 +23,7 @@ from trilith.net.grpc.lifetime import Due, Lifetime
 from trilith.net.grpc.sending import CallSender
 from trilith.net.grpc.state import ServerState
 from trilith.net.grpc.statistics import CallRefusal
-from trilith.net.grpc.writer import SocketWriter
+from trilith.net.http2_writer import SocketWriter
 from trilith.wire.grpc_messages import PREFIX_BYTES
 from trilith.wire.grpc_request import NOT_GRPC, call_head
 from trilith.wire.grpc_status import grpc_status

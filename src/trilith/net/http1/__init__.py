@@ -1,4 +1,4 @@
-"""The HTTP/1.1 server: an `asyncio.Protocol` over llhttp, on uvloop.
+"""The HTTP server, on uvloop: HTTP/1.1 over llhttp, and HTTP/2 for clients that begin with its preface.
 
 Limits before reading, backpressure both ways, an abort in mid-stream, a disconnect that cancels, and a bounded drain.
 An application is a callable that takes an `HttpRequest`; see `HttpApp`.

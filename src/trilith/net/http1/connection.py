@@ -25,11 +25,13 @@ from typing import Final, cast
 
 from trilith.net.http1.dispatch import dispatch, tell_disconnect
 from trilith.net.http1.gate import ReadGate
+from trilith.net.http1.http2_connection import HttpOverHttp2
 from trilith.net.http1.outbound import Buffer, Outbound
 from trilith.net.http1.request import HttpRequest, request_of
 from trilith.net.http1.state import ServerState
 from trilith.wire.http1 import InboundBody, Refusal, RequestReader, refusal
 
+_HTTP2_START: Final = b"PRI * HTTP/2"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _COPY_BYTES: Final = 16 << 10  # below it, a chunk is copied into its frame: one buffer is cheaper than three
 _LINGER_BYTES: Final = 16 << 20
@@ -40,6 +42,7 @@ class HttpConnection(asyncio.Protocol):
 
     __slots__ = (
         "_current",
+        "_first",
         "_gate",
         "_head_since",
         "_idle_since",
@@ -76,6 +79,7 @@ class HttpConnection(asyncio.Protocol):
         self._reading: HttpRequest | None = None
         self._waiting: deque[HttpRequest] = deque()
         self._current: HttpRequest | None = None
+        self._first: bytes | None = b""
         self._start_early = False
         self._pumping = False
         self._lost = False
@@ -108,6 +112,10 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """For the transport."""
         state = self._state
+        if self._first is not None:
+            data = self._begun(data)
+            if not data:
+                return
         state.counters.bytes_received += len(data)
         self._read_at = state.now
         if self._linger_until:
@@ -126,6 +134,25 @@ class HttpConnection(asyncio.Protocol):
             self._head_since = state.now
         if reading is not None or self._waiting or self._gate.paused or self._out.paused or reader.stopped:
             self.update_reading()
+
+    def _begun(self, data: bytes) -> bytes:
+        """The first octets say which protocol it is: those for the reader, or none yet, or none at all (HTTP/2)."""
+        data = (self._first or b"") + data
+        if self._reader.stopped or not _HTTP2_START.startswith(data[: len(_HTTP2_START)]):
+            self._first = None
+            return data
+        if len(data) < len(_HTTP2_START):
+            self._first = data
+            self._head_since = self._head_since or self._state.now
+            return b""
+        self._lost = True  # for this protocol: the socket goes on to another
+        self._gate.forget()
+        self._state.connections.discard(self)
+        successor = HttpOverHttp2(self._state, peer=self.peer)
+        self._transport.set_protocol(successor)
+        successor.connection_made(self._transport)
+        successor.data_received(data)
+        return b""
 
     def eof_received(self) -> None:
         """For the transport, which closes itself after it."""

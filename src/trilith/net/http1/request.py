@@ -21,6 +21,7 @@ from trilith.wire.http_status import error_body, http_status, retry_after
 
 if TYPE_CHECKING:
     from trilith.net.http1.connection import HttpConnection
+    from trilith.net.http1.port import HttpSink
 
 _OPEN: Final = 0
 _STREAMING: Final = 1
@@ -46,7 +47,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         on_disconnect: set by an application that answers later without a task; called once if the client goes before.
     """
 
-    _connection: HttpConnection
+    _connection: HttpSink
     method: str
     path: str
     query: str

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from trilith.net.http1.hangup import HangupWatch
 from trilith.net.http1.statistics import HttpCounters
 from trilith.wire.http1 import HttpLimits, ResponseHeads
+from trilith.wire.http2_heads import Http2Heads
 
 if TYPE_CHECKING:
-    from trilith.net.http1.connection import HttpConnection
+    from trilith.net.http1.port import ServedConnection
     from trilith.net.http1.request import HttpRequest
 
 HttpApp = Callable[["HttpRequest"], Coroutine[Any, Any, None] | None]
@@ -48,6 +49,7 @@ class ServerState:
         "empty",
         "hangups",
         "heads",
+        "http2_heads",
         "limits",
         "loop",
         "now",
@@ -60,10 +62,11 @@ class ServerState:
         self.limits = limits
         self.loop = loop
         self.heads = ResponseHeads()
+        self.http2_heads = Http2Heads()
         self.counters = HttpCounters()
         self.hangups = HangupWatch(loop)
-        self.connections: set[HttpConnection] = set()
-        self.turned_away: set[HttpConnection] = set()
+        self.connections: set[ServedConnection] = set()
+        self.turned_away: set[ServedConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.draining = False
         self.empty: Callable[[], None] | None = None
@@ -75,14 +78,16 @@ class ServerState:
     def refresh(self) -> None:
         """Sets the clock and the date."""
         self.now = time.monotonic()
-        self.heads.refresh(formatdate(usegmt=True).encode("ascii"))
+        date = formatdate(usegmt=True).encode("ascii")
+        self.heads.refresh(date)
+        self.http2_heads.refresh(date)
 
     def next_request_id(self) -> str:
         """A request id that is unique to this server's life, and unlikely anywhere else."""
         self._id_sequence += 1
         return f"{self._id_prefix}{self._id_sequence:x}"
 
-    def forget(self, connection: HttpConnection) -> None:
+    def forget(self, connection: ServedConnection) -> None:
         """The connection is closed."""
         self.connections.discard(connection)
         self.turned_away.discard(connection)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from trilith.errors import Cancelled
 
 if TYPE_CHECKING:
-    from trilith.net.http1.connection import HttpConnection
+    from trilith.net.http1.port import HttpSink
     from trilith.net.http1.request import HttpRequest
 
 
 async def send_stream(
     request: HttpRequest,
-    connection: HttpConnection,
+    connection: HttpSink,
     chunks: AsyncIterator[bytes],
     status: int,
     content_type: bytes,

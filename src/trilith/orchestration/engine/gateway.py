@@ -96,7 +96,7 @@ class Gateway:
         front.serve_plain("/openapi.json", self._openapi)
         front.serve_plain("/docs", self._docs)
         http_limits, grpc_limits, admin_limits = _limits(arguments.max_body_bytes)
-        http = HttpServer(front, limits=http_limits, ssl=_tls(arguments, "http/1.1"))
+        http = HttpServer(front, limits=http_limits, ssl=_tls(arguments, "h2", "http/1.1"))
         services = oip_services(oip_grpc, self._runtime)
         grpc = GrpcServer(services, streaming=services.streaming, limits=grpc_limits, ssl=_tls(arguments, "h2"))
         admin = HttpServer(self._admin, limits=admin_limits)
@@ -361,11 +361,11 @@ def _limits(max_body_bytes: int) -> tuple[HttpLimits, GrpcLimits, HttpLimits]:
     )
 
 
-def _tls(arguments: GatewayArguments, protocol: str) -> ssl.SSLContext | None:
+def _tls(arguments: GatewayArguments, *protocols: str) -> ssl.SSLContext | None:
     if arguments.tls_certificate is None or arguments.tls_key is None:
         return None
     client_ca = arguments.tls_client_ca
-    return tls_context(arguments.tls_certificate, arguments.tls_key, client_ca=client_ca, protocols=(protocol,))
+    return tls_context(arguments.tls_certificate, arguments.tls_key, client_ca=client_ca, protocols=protocols)
 
 
 async def _main(control_fd: int, arguments: GatewayArguments) -> None:

@@ -4,10 +4,11 @@ The parser is llhttp through `httptools`; what llhttp lets pass and a server mus
 trailers, upgrades) is decided here.
 """
 
+from trilith.wire.http1 import refusal
 from trilith.wire.http1.body import InboundBody
 from trilith.wire.http1.head import ResponseHeads
 from trilith.wire.http1.limits import HttpLimits
 from trilith.wire.http1.reader import RequestReader, RequestSink
 from trilith.wire.http1.refusal import Refusal
 
-__all__ = ["HttpLimits", "InboundBody", "Refusal", "RequestReader", "RequestSink", "ResponseHeads"]
+__all__ = ["HttpLimits", "InboundBody", "Refusal", "RequestReader", "RequestSink", "ResponseHeads", "refusal"]

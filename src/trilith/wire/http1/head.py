@@ -127,10 +127,7 @@ class ResponseHeads:
         )
 
     def _start(self, status: int, content_type: bytes) -> bytes:
-        if not 200 <= status <= 599:
-            raise ServiceError(f"the status of an answer must be a whole number from 200 to 599, got {status!r}")
-        if not _VALUE.fullmatch(content_type):
-            raise ServiceError(f"the content type of an answer must be printable, got {content_type!r:.100}")
+        check_start(status, content_type)
         line = b"HTTP/1.1 %d %b" % (status, _REASONS.get(status, b"Unknown"))
         start = line + (b"\r\ncontent-type: " + content_type if content_type and not bodiless(status) else b"")
         if len(self._cache) < _MAX_CACHED:
@@ -138,8 +135,24 @@ class ResponseHeads:
         return start
 
 
-def _checked(headers: Headers) -> bytes:
-    parts = []
+def check_start(status: int, content_type: bytes) -> None:
+    """Refuses a status or a content type that cannot be sent.
+
+    Raises:
+        ServiceError: one of them.
+    """
+    if not 200 <= status <= 599:
+        raise ServiceError(f"the status of an answer must be a whole number from 200 to 599, got {status!r}")
+    if not _VALUE.fullmatch(content_type):
+        raise ServiceError(f"the content type of an answer must be printable, got {content_type!r:.100}")
+
+
+def check_headers(headers: Headers) -> None:
+    """Refuses headers that cannot be sent, or are the server's.
+
+    Raises:
+        ServiceError: the first of them.
+    """
     for name, value in headers:
         if not _TOKEN.fullmatch(name):
             raise ServiceError(f"the name of an answer's header must be a token (RFC 9110 5.6.2), got {name!r:.100}")
@@ -149,5 +162,8 @@ def _checked(headers: Headers) -> bytes:
             raise ServiceError(
                 f"the value of the header {name.decode()!r} must not have control characters or line ends"
             )
-        parts.append(b"\r\n%b: %b" % (name, value))
-    return b"".join(parts)
+
+
+def _checked(headers: Headers) -> bytes:
+    check_headers(headers)
+    return b"".join(b"\r\n%b: %b" % header for header in headers)

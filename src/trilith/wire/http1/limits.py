@@ -9,7 +9,7 @@ from trilith.errors import InvalidConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """Bounds on sizes, counts and times of an HTTP/1.1 server. All must be greater than zero.
+    """Bounds on sizes, counts and times of an HTTP server. All must be greater than zero.
 
     Attributes:
         max_connections: open connections; one more is answered 503 and closed.
@@ -24,6 +24,7 @@ class HttpLimits:
             connection can be kept; with more to come the connection is closed.
         write_buffer_bytes: bytes of answers that wait for a slow client before streams are held.
         max_pipelined: requests that may wait behind the one being answered; then the client is held.
+        max_concurrent_streams: requests at a time on one HTTP/2 connection.
         head_timeout_s: seconds from the first byte of a request to the end of its head.
         body_timeout_s: seconds without a byte of the body while the server would read one.
         idle_timeout_s: seconds a connection may stay open without a request.
@@ -43,6 +44,7 @@ class HttpLimits:
     discard_bytes: int = 256 << 10
     write_buffer_bytes: int = 256 << 10
     max_pipelined: int = 16
+    max_concurrent_streams: int = 100
     head_timeout_s: float = 10.0
     body_timeout_s: float = 30.0
     idle_timeout_s: float = 60.0

@@ -5,7 +5,7 @@ Rule 2: a call for a stream that is gone does nothing: the peer may have reset i
 Rule 3: the layer above decides when a stream's window opens again (`release`). What a connection can make us hold is
 bounded by its streams' windows.
 Rule 4: an answer ends the request too. What the peer has still to say is not wanted, and it is told so by RST_STREAM
-with NO_ERROR behind the answer (RFC 9113 section 8.1).
+with NO_ERROR behind the answer (RFC 9113 section 8.1), unless the layer above would rather read it to its end.
 
 `inbound.py` reads, `outbound.py` writes; here is what the layer above asks and calls. It knows nothing of gRPC: a REST
 server stands on the same events.
@@ -116,11 +116,11 @@ class Http2Connection:
         outbound.body(stream, body)
         outbound.headers(stream, trailers, end_stream=True)
 
-    def send_headers(self, stream_id: int, encoded: EncodedHeaders) -> None:
-        """An answer that is its head alone."""
+    def send_headers(self, stream_id: int, encoded: EncodedHeaders, *, read_on: bool = False) -> None:
+        """An answer that is its head alone, or the trailers of one in parts. `read_on`: what is to come is wanted."""
         stream = self._streams.get(stream_id)
         if stream is not None:
-            stream.reset_at_end = True
+            stream.reset_at_end = not read_on
             self._outbound.headers(stream, encoded, end_stream=True)
 
     def begin(self, stream_id: int, head: EncodedHeaders) -> None:
@@ -137,6 +137,13 @@ class Http2Connection:
         self._outbound.body(stream, parts)
         stream.wants_room = stream.pending_bytes > ROOM_BYTES
         return not stream.wants_room
+
+    def end(self, stream_id: int, *, read_on: bool = False) -> None:
+        """Ends an answer in parts that has no trailers. `read_on`: see `send_headers`."""
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            stream.reset_at_end = not read_on
+            self._outbound.end(stream)
 
     def pending_bytes(self, stream_id: int) -> int:
         """Octets of a stream's body that wait for a window or for the socket."""

@@ -198,7 +198,7 @@ class Inbound:
             payload = frames.without_padding(payload)
         if not payload and not end:
             self._flood.spend(self._now, Refusal.EMPTY_FRAME_FLOOD)
-        if stream.body_left is not None:
+        if stream.body_left is not None and stream.state is not _CLOSED:  # who has its answer may stop short
             self._count_body(stream, len(payload), ended=bool(end))
         stream.unreleased += len(payload)
         self._events.append(DataReceived(stream_id, payload, bool(end)))

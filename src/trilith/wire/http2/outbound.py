@@ -99,6 +99,14 @@ class Outbound:
         if stream.pending:
             self._schedule(stream)
 
+    def end(self, stream: Stream) -> None:
+        """The body ends the stream: no trailers come."""
+        if stream.pending:
+            stream.ends = True
+        else:
+            self.ready.append(frames.frame(frames.DATA, frames.END_STREAM, stream.stream_id))
+            self._sent(stream, StreamInput.SEND_END)
+
     def widen(self, stream: Stream | None, increment: int) -> None:
         """A WINDOW_UPDATE came, for a stream or (None) for the connection.
 
@@ -187,7 +195,8 @@ class Outbound:
                 parts.append(part[:room])
                 pending[0] = part[room:]
                 size = limit
-        parts[0] = frames.frame_head(size, frames.DATA, 0, stream.stream_id)
+        ends = stream.ends and not pending
+        parts[0] = frames.frame_head(size, frames.DATA, frames.END_STREAM if ends else 0, stream.stream_id)
         self.ready.append(b"".join(parts))
         self.cuts += 1
         self.window -= size
@@ -196,7 +205,9 @@ class Outbound:
         if stream.wants_room and stream.pending_bytes <= ROOM_BYTES // 2:
             stream.wants_room = False
             self.roomy.append(stream.stream_id)
-        if not pending and stream.trailers is not None:
+        if ends:
+            self._sent(stream, StreamInput.SEND_END)
+        elif not pending and stream.trailers is not None:
             self.headers(stream, stream.trailers, end_stream=True)
         return size
 

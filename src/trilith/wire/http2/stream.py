@@ -25,6 +25,7 @@ class Stream(msgspec.Struct, eq=False):
         scheduled: it stands in the sender's queue.
         pending_bytes: the octets in `pending`.
         wants_room: somebody waits for `pending_bytes` to fall.
+        ends: the last octets of `pending` end the stream.
         reset_at_end: the answer ends the request as well: what the peer still has to say is not wanted.
     """
 
@@ -39,4 +40,5 @@ class Stream(msgspec.Struct, eq=False):
     scheduled: bool = False
     pending_bytes: int = 0
     wants_room: bool = False
+    ends: bool = False
     reset_at_end: bool = False

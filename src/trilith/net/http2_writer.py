@@ -10,15 +10,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-from trilith.net.grpc.statistics import GrpcCounters
 from trilith.wire.http2 import Http2Connection
 
 _BUDGET_BYTES: Final = 256 << 10
 _SOCKET_BUFFER_BYTES: Final = 512 << 10
 _MAX_READY_CHUNKS: Final = 512
 _LINGER_S: Final = 1.0
+
+
+class WrittenCounters(Protocol):
+    """What is counted here."""
+
+    bytes_sent: int
+    write_timeouts: int
 
 
 class SocketWriter:
@@ -45,7 +51,7 @@ class SocketWriter:
         self,
         transport: asyncio.Transport,
         http2: Http2Connection,
-        counters: GrpcCounters,
+        counters: WrittenCounters,
         loop: asyncio.AbstractEventLoop,
         on_written: Callable[[], None],
         on_cut: Callable[[], None],

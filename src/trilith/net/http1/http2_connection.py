@@ -1,0 +1,347 @@
+"""One client's HTTP/2 connection to the HTTP server: the same requests, several at a time.
+
+Rule 1: what a client may do is decided in `trilith.wire.http2`; what a request is, in `request.py`; this joins them.
+Rule 2: requests are independent: each is handed over when it is complete, or early as over HTTP/1.1, and answered in
+any order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Final, cast
+
+from trilith.net.http1.dispatch import dispatch, tell_disconnect
+from trilith.net.http1.http2_exchange import Http2Exchange
+from trilith.net.http1.request import HttpRequest
+from trilith.net.http1.state import ServerState
+from trilith.net.http2_writer import SocketWriter
+from trilith.wire.http1 import Refusal, refusal
+from trilith.wire.http2 import (
+    ConnectionFailed,
+    ConnectionState,
+    DataReceived,
+    ErrorCode,
+    Event,
+    Http2Connection,
+    Http2Limits,
+    PingAcknowledged,
+    RequestReceived,
+    RequestRefused,
+    StreamReset,
+    TrailersReceived,
+)
+from trilith.wire.http2_heads import Http2Heads
+from trilith.wire.http2_request import violation
+
+_HANDSHAKE: Final = (ConnectionState.AWAIT_PREFACE, ConnectionState.AWAIT_SETTINGS)
+_DRAIN_PING: Final = b"trl drn\0"
+_DRAIN_HEARD_S: Final = 1.0
+
+
+class _Unwanted:
+    """What is still read of a body whose request was answered: so many octets, and until when."""
+
+    __slots__ = ("left_bytes", "until")
+
+    def __init__(self, until: float, left_bytes: int) -> None:
+        self.until = until
+        self.left_bytes = left_bytes
+
+
+class HttpOverHttp2(asyncio.Protocol):
+    """A `ServedConnection` of an `HttpServer`; it takes over a transport whose client began with HTTP/2's preface."""
+
+    _transport: asyncio.Transport
+    _writer: SocketWriter
+
+    def __init__(self, state: ServerState, *, peer: str) -> None:
+        self._state = state
+        self.limits = state.limits
+        self.loop = state.loop
+        self.peer = peer
+        self.heads: Http2Heads = state.http2_heads
+        now = time.monotonic()
+        self.http2 = Http2Connection(
+            Http2Limits(
+                max_concurrent_streams=state.limits.max_concurrent_streams,
+                stream_window_bytes=max(state.limits.early_start_bytes, state.limits.read_ahead_bytes),
+                max_header_list_bytes=state.limits.max_head_bytes,
+            ),
+            now=now,
+        )
+        self._exchanges: dict[int, Http2Exchange] = {}
+        self._unwanted: dict[int, _Unwanted] = {}
+        self._early: list[Http2Exchange] = []
+        self._made_at = self._busy_at = now
+        self._drain_at: float | None = None
+        self._refusing = False
+
+    # ---- the loop's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is ours."""
+        self._transport = cast("asyncio.Transport", transport)
+        state = self._state
+        self._writer = SocketWriter(
+            self._transport, self.http2, state.counters, state.loop, self._on_written, self._on_cut
+        )
+        state.connections.add(self)
+        if state.draining:
+            self.close_when_idle()
+
+    def data_received(self, data: bytes) -> None:
+        """Octets came."""
+        writer = self._writer
+        if writer.closing:
+            return
+        now = time.monotonic()
+        self._state.counters.bytes_received += len(data)
+        writer.gather()
+        for event in self.http2.receive(data, now):
+            self._on_event(event, now)
+        early, self._early = self._early, []
+        for exchange in early:
+            self._begin(exchange, now)
+        writer.flush()
+
+    def eof_received(self) -> None:
+        """The client will send no more: it is gone, as over HTTP/1.1."""
+
+    def pause_writing(self) -> None:
+        """The socket takes no more."""
+        self._writer.pause()
+
+    def resume_writing(self) -> None:
+        """The socket takes more again."""
+        self._writer.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone."""
+        self._writer.closing = True
+        self._all_gone()
+        self._state.forget(self)
+
+    # ---- events
+
+    def _on_event(self, event: Event, now: float) -> None:
+        match event:
+            case RequestReceived(stream_id=stream_id, head=head, end_stream=ended):
+                exchange = Http2Exchange(self, stream_id, head, ended=ended, now=now)
+                self._exchanges[stream_id] = exchange
+                self._busy_at = now
+                found = violation(head, self.limits)
+                if found is not None:
+                    self._refuse(exchange, found)
+                elif ended:
+                    self._complete(exchange, now)
+                elif exchange.early:
+                    self._early.append(exchange)
+            case DataReceived(stream_id=stream_id, data=data, end_stream=ended):
+                self._on_data(stream_id, data, ended=ended, now=now)
+            case TrailersReceived(stream_id=stream_id):
+                self._unwanted.pop(stream_id, None)
+                if stream_id in self._exchanges:
+                    self._complete(self._exchanges[stream_id], now)
+            case StreamReset(stream_id=stream_id, refusal=why):
+                if why is not None:
+                    self._state.counters.refused[why] += 1
+                self._unwanted.pop(stream_id, None)
+                self._gone(self._exchanges.pop(stream_id, None))
+            case RequestRefused():
+                self._state.counters.refused["streams"] += 1
+            case PingAcknowledged(payload=payload):
+                if payload == _DRAIN_PING and self._drain_at is not None:
+                    self._finish_drain()
+            case ConnectionFailed(refusal=why):
+                self._state.counters.refused[why] += 1
+                self._all_gone()
+                self._writer.close(linger=True)
+            case _:
+                return  # GOAWAY of a client: it closes when it has its answers
+
+    def _on_data(self, stream_id: int, data: bytes, *, ended: bool, now: float) -> None:
+        exchange = self._exchanges.get(stream_id)
+        if exchange is None:
+            self._on_unwanted(stream_id, len(data), ended=ended)
+            return
+        if exchange.request.refusal is not None:
+            return
+        exchange.read_at = now
+        exchange.received(data)
+        body = exchange.request.inbound
+        if body is not None and body.received > self.limits.max_body_bytes:
+            self._refuse(
+                exchange, refusal.BODY_TOO_LARGE.because(f"it is longer than {self.limits.max_body_bytes} bytes")
+            )
+        elif ended:
+            self._complete(exchange, now)
+
+    def _on_unwanted(self, stream_id: int, size_bytes: int, *, ended: bool) -> None:
+        """More of a body whose request was answered."""
+        unwanted = self._unwanted.get(stream_id)
+        if unwanted is None:
+            return
+        unwanted.left_bytes -= size_bytes
+        if ended:
+            del self._unwanted[stream_id]
+        elif unwanted.left_bytes < 0:
+            self._stop_reading(stream_id)
+        else:
+            self.http2.release(stream_id, size_bytes)
+
+    def _stop_reading(self, stream_id: int) -> None:
+        del self._unwanted[stream_id]
+        self.http2.reset(stream_id, ErrorCode.NO_ERROR)
+        self._writer.schedule()
+
+    def _complete(self, exchange: Http2Exchange, now: float) -> None:
+        exchange.request.finish_body(now)
+        self._begin(exchange, now)
+
+    def _begin(self, exchange: Http2Exchange, now: float) -> None:
+        request = exchange.request
+        if request.queued or request.refusal is not None or request.gone:
+            return
+        request.queued = True
+        request.received_at = now
+        dispatch(self._state, request)
+
+    def _refuse(self, exchange: Http2Exchange, found: Refusal) -> None:
+        self._state.counters.refused[found.reason] += 1
+        request = exchange.request
+        if request.inbound is not None:
+            request.inbound.discard()
+        request.refuse(found)
+        if not request.queued:
+            request.queued = True
+            request.respond_refusal()
+
+    def _gone(self, exchange: Http2Exchange | None) -> None:
+        if exchange is None or exchange.request.finished:
+            return
+        request = exchange.request
+        callback = request.client_gone()
+        exchange.room()
+        self._state.counters.disconnects += 1
+        if callback is not None:
+            tell_disconnect(request, callback)
+
+    def _all_gone(self) -> None:
+        exchanges = list(self._exchanges.values())
+        self._exchanges.clear()
+        for exchange in exchanges:
+            self._gone(exchange)
+
+    # ---- from the exchanges
+
+    @property
+    def client_certificate(self) -> Mapping[str, object] | None:
+        """The client's TLS certificate."""
+        found: Mapping[str, object] | None = self._transport.get_extra_info("peercert")
+        return found or None
+
+    def next_request_id(self) -> str:
+        """A new id."""
+        return self._state.next_request_id()
+
+    def schedule(self) -> None:
+        """There is output."""
+        self._writer.schedule()
+
+    def count_answer(self, status: int) -> None:
+        """An answer was given, or has begun."""
+        self._state.counters.responses[status] += 1
+
+    def count_aborted_stream(self) -> None:
+        """A streamed answer ends in an error."""
+        self._state.counters.aborted_streams += 1
+
+    def reads_on(self, request: HttpRequest, stream_id: int) -> bool:
+        """Whether what is left of the body of an answered request is read and dropped, rather than refused.
+
+        Many clients read no answer before they have sent all; the connection stays of use either way.
+        """
+        body = request.inbound
+        if request.complete or body is None:
+            return False
+        left = self.limits.discard_bytes if request.content_length is None else request.content_length - body.received
+        if left > self.limits.discard_bytes:
+            return False
+        self._unwanted[stream_id] = _Unwanted(self._state.now + self.limits.linger_timeout_s, left)
+        return True
+
+    def answered(self, stream_id: int) -> None:
+        """The whole answer is on its way."""
+        self._exchanges.pop(stream_id, None)
+        self._writer.schedule()
+
+    # ---- from the server
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request has begun, or an answer is not with the client yet."""
+        return bool(self._exchanges) or self.http2.open_streams > 0
+
+    @property
+    def in_flight(self) -> int:
+        """How many answers the application owes."""
+        return sum(exchange.request.queued and not exchange.request.finished for exchange in self._exchanges.values())
+
+    def close_when_idle(self) -> None:
+        """Asks the client to open no more streams; those that it has begun, or had not heard, are still served."""
+        if self._drain_at is not None or self._writer.closing:
+            return
+        self._drain_at = time.monotonic()
+        if self.http2.state is not ConnectionState.OPEN:
+            self._finish_drain()
+            return
+        self.http2.announce_drain()
+        self.http2.ping(_DRAIN_PING)
+        self._writer.schedule()
+
+    def abort(self) -> None:
+        """Cuts the connection at once."""
+        self._writer.abort()
+
+    def check(self, now: float) -> None:
+        """Ends what has lasted too long."""
+        limits = self.limits
+        self._writer.tick(now, limits.write_timeout_s)
+        if self._writer.closing:
+            return
+        if self.http2.state in _HANDSHAKE:
+            if now - self._made_at > limits.head_timeout_s:
+                self.abort()
+            return
+        if self._exchanges:
+            self._busy_at = now
+        for exchange in list(self._exchanges.values()):
+            body = exchange.request.inbound
+            stalled = body is not None and not body.complete and not body.full and not body.discarding
+            if stalled and not exchange.request.awaits_continue and now - exchange.read_at > limits.body_timeout_s:
+                self._refuse(exchange, refusal.BODY_TIMEOUT)
+        for stream_id in [each for each, unwanted in self._unwanted.items() if unwanted.until < now]:
+            self._stop_reading(stream_id)
+        if self._drain_at is not None:
+            if now - self._drain_at > _DRAIN_HEARD_S:
+                self._finish_drain()
+        elif now - self._busy_at > limits.idle_timeout_s and not self.http2.open_streams:
+            self.close_when_idle()
+
+    def _finish_drain(self) -> None:
+        if not self._refusing:
+            self._refusing = True
+            self.http2.go_away()
+            self._writer.schedule()
+
+    def _on_written(self) -> None:
+        if self._refusing and not self.http2.open_streams:
+            self._writer.close()
+
+    def _on_cut(self) -> None:
+        for stream_id in self.http2.take_roomy():
+            exchange = self._exchanges.get(stream_id)
+            if exchange is not None:
+                exchange.room()

@@ -1,0 +1,178 @@
+"""One request over HTTP/2 and the way back to its client: an `HttpSink` for one stream.
+
+Rule: a stream's window opens again as its body is read. What is not read is not granted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from trilith.net.http1.outbound import Buffer
+from trilith.net.http1.request import HttpRequest
+from trilith.wire.http1 import HttpLimits, InboundBody
+from trilith.wire.http2 import EncodedHeaders, ErrorCode, RequestHead
+from trilith.wire.http2_heads import Http2Heads
+from trilith.wire.http2_request import given_request_id, header_list
+
+if TYPE_CHECKING:
+    from trilith.net.http1.http2_connection import HttpOverHttp2
+
+_CONTINUE: Final = EncodedHeaders(((b":status", b"100"),))
+
+
+class Http2Exchange:
+    """See `HttpSink` for what the request calls.
+
+    Attributes:
+        request: the request.
+        early: the application gets it before its body is here.
+        read_at: when the last octets of its body came, in seconds.
+    """
+
+    __slots__ = ("_connection", "_roomless", "_stream_id", "_ungranted", "_waiter", "early", "read_at", "request")
+
+    def __init__(
+        self, connection: HttpOverHttp2, stream_id: int, head: RequestHead, *, ended: bool, now: float
+    ) -> None:
+        self._connection = connection
+        self._stream_id = stream_id
+        self._ungranted = 0
+        self._roomless = False
+        self._waiter: asyncio.Event | None = None
+        self.read_at = now
+        limits = connection.limits
+        path, _, query = head.path.decode("latin-1").partition("?")
+        expects = not ended and head.field(b"expect") is not None
+        length = 0 if ended else head.content_length
+        self.early = length is None or expects or length > limits.early_start_bytes
+        self.request = HttpRequest(
+            self,
+            head.method.decode("latin-1"),
+            path,
+            query,
+            header_list(head),
+            head.content_length,
+            given_request_id(head) or connection.next_request_id(),
+            True,
+            False,
+            expects,
+        )
+        if not ended:
+            allowance = limits.read_ahead_bytes if self.early else limits.early_start_bytes
+            self.request.accept_body(InboundBody(allowance))
+
+    # ---- from the connection
+
+    def received(self, data: bytes) -> None:
+        """A piece of the body came."""
+        request, body = self.request, self.request.inbound
+        request.body_arrived(data)
+        self._ungranted += len(data)
+        if body is not None and not body.full:
+            self._grant()
+
+    def room(self) -> None:
+        """What was sent has gone out."""
+        self._roomless = False
+        if self._waiter is not None:
+            self._waiter.set()
+
+    # ---- `HttpSink`
+
+    @property
+    def peer(self) -> str:
+        """See `HttpSink`."""
+        return self._connection.peer
+
+    @property
+    def limits(self) -> HttpLimits:
+        """See `HttpSink`."""
+        return self._connection.limits
+
+    @property
+    def heads(self) -> Http2Heads:
+        """See `HttpSink`."""
+        return self._connection.heads
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """See `HttpSink`."""
+        return self._connection.loop
+
+    @property
+    def client_certificate(self) -> Mapping[str, object] | None:
+        """See `HttpSink`."""
+        return self._connection.client_certificate
+
+    @property
+    def write_paused(self) -> bool:
+        """See `HttpSink`."""
+        return self._roomless
+
+    def will_keep(self, request: HttpRequest) -> bool:
+        """Always: a stream ends by itself."""
+        return True
+
+    def send_continue(self) -> None:
+        """See `HttpSink`."""
+        self._connection.http2.begin(self._stream_id, _CONTINUE)
+        self._connection.schedule()
+
+    def send_answer(self, request: HttpRequest, status: int, head: EncodedHeaders, body: Buffer, *, keep: bool) -> None:
+        """See `HttpSink`."""
+        http2, read_on = self._connection.http2, self._connection.reads_on(request, self._stream_id)
+        if len(body):
+            http2.begin(self._stream_id, head)
+            http2.send_data(self._stream_id, (body if isinstance(body, bytes) else memoryview(body),))
+            http2.end(self._stream_id, read_on=read_on)
+        else:
+            http2.send_headers(self._stream_id, head, read_on=read_on)
+        self._connection.count_answer(status)
+        self._connection.answered(self._stream_id)
+
+    def begin_answer(self, status: int, head: EncodedHeaders) -> None:
+        """See `HttpSink`."""
+        self._connection.count_answer(status)
+        self._connection.http2.begin(self._stream_id, head)
+        self._connection.schedule()
+
+    def send_chunk(self, chunk: bytes, *, chunked: bool) -> None:
+        """See `HttpSink`."""
+        self._roomless = not self._connection.http2.send_data(self._stream_id, (chunk,))
+        self._connection.schedule()
+
+    def end_answer(self, request: HttpRequest, *, last_chunk: bool, keep: bool) -> None:
+        """See `HttpSink`."""
+        self._connection.http2.end(self._stream_id, read_on=self._connection.reads_on(request, self._stream_id))
+        self._connection.answered(self._stream_id)
+
+    async def writable(self) -> None:
+        """See `HttpSink`."""
+        if self._roomless and not self.request.gone:
+            if self._waiter is None:
+                self._waiter = asyncio.Event()
+            self._waiter.clear()
+            await self._waiter.wait()
+
+    def update_reading(self) -> None:
+        """See `HttpSink`."""
+        body = self.request.inbound
+        if body is not None and not body.full:
+            self._grant()
+
+    def count_aborted_stream(self) -> None:
+        """See `HttpSink`."""
+        self._connection.count_aborted_stream()
+
+    def abort(self) -> None:
+        """Resets the stream: the client cannot take what it has for the whole."""
+        self._connection.http2.reset(self._stream_id, ErrorCode.INTERNAL_ERROR)
+        self._connection.answered(self._stream_id)
+
+    def _grant(self) -> None:
+        if self._ungranted:
+            granted, self._ungranted = self._ungranted, 0
+            self._connection.http2.release(self._stream_id, granted)
+            self._connection.schedule()

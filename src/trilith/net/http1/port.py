@@ -1,0 +1,147 @@
+"""What a request needs of its connection, and a server of its connections: HTTP/1.1 and HTTP/2 fill both ports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from trilith.net.http1.outbound import Buffer
+from trilith.wire.http1 import HttpLimits
+
+if TYPE_CHECKING:
+    from trilith.net.http1.request import HttpRequest
+
+Head = Any
+"""The head of an answer as its protocol writes it: made by `heads`, handed to `send_answer` or `begin_answer`."""
+
+
+class Heads(Protocol):
+    """Makes the heads of answers; see `ResponseHeads` for the arguments."""
+
+    def sized(
+        self,
+        status: int,
+        content_type: bytes,
+        size: int,
+        request_id: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        *,
+        keep: bool,
+        http10: bool,
+    ) -> Head:
+        """The head of an answer of known length."""
+        ...
+
+    def unsized(
+        self,
+        status: int,
+        content_type: bytes,
+        request_id: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        *,
+        keep: bool,
+        http10: bool,
+    ) -> Head:
+        """The head of an answer of unknown length."""
+        ...
+
+
+class HttpSink(Protocol):
+    """The way from a request back to its client."""
+
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+        ...
+
+    @property
+    def limits(self) -> HttpLimits:
+        """The server's bounds."""
+        ...
+
+    @property
+    def heads(self) -> Heads:
+        """Makes heads."""
+        ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where all of it runs."""
+        ...
+
+    @property
+    def client_certificate(self) -> Mapping[str, object] | None:
+        """The client's TLS certificate."""
+        ...
+
+    @property
+    def write_paused(self) -> bool:
+        """Whether the client reads too slowly."""
+        ...
+
+    def will_keep(self, request: HttpRequest) -> bool:
+        """Whether the connection stays open after this answer."""
+        ...
+
+    def send_continue(self) -> None:
+        """Tells the client to go on and send the body."""
+        ...
+
+    def send_answer(self, request: HttpRequest, status: int, head: Head, body: Buffer, *, keep: bool) -> None:
+        """Sends a whole answer."""
+        ...
+
+    def begin_answer(self, status: int, head: Head) -> None:
+        """Sends the head of a streamed answer."""
+        ...
+
+    def send_chunk(self, chunk: bytes, *, chunked: bool) -> None:
+        """Sends a piece of a streamed answer."""
+        ...
+
+    def end_answer(self, request: HttpRequest, *, last_chunk: bool, keep: bool) -> None:
+        """Ends a streamed answer."""
+        ...
+
+    async def writable(self) -> None:
+        """Waits until the client has read enough, or is gone."""
+        ...
+
+    def update_reading(self) -> None:
+        """Holds the client back, or lets it go on, as the state of its request asks."""
+        ...
+
+    def count_aborted_stream(self) -> None:
+        """A streamed answer ends in an error."""
+        ...
+
+    def abort(self) -> None:
+        """Cuts the answer short, so that the client sees that it is not whole."""
+        ...
+
+
+class ServedConnection(Protocol):
+    """A connection as its server sees it."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request has begun, or an answer is not with the client yet."""
+        ...
+
+    @property
+    def in_flight(self) -> int:
+        """How many answers the application owes."""
+        ...
+
+    def close_when_idle(self) -> None:
+        """Takes no further request, and closes after those that have begun."""
+        ...
+
+    def abort(self) -> None:
+        """Cuts the connection at once."""
+        ...
+
+    def check(self, now: float) -> None:
+        """Ends what has lasted too long."""
+        ...

@@ -1,0 +1,47 @@
+"""The head of an HTTP/2 request in the terms of the HTTP server, and what its server does not take."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trilith.wire.http1 import HttpLimits, Refusal
+from trilith.wire.http1 import refusal as refusals
+from trilith.wire.http2 import Field, RequestHead
+
+_MAX_REQUEST_ID_BYTES: Final = 128
+
+
+def header_list(head: RequestHead) -> list[Field]:
+    """The fields as HTTP/1.1 would have brought them: `host` first, and the pieces of `cookie` in one."""
+    fields: list[Field] = [(b"host", head.authority)] if head.authority else []
+    cookies = [value for name, value in head.fields if name == b"cookie"]
+    fields += [field for field in head.fields if field[0] not in (b"host", b"cookie")]
+    if cookies:
+        fields.append((b"cookie", b"; ".join(cookies)))  # RFC 9113 section 8.2.3
+    return fields
+
+
+def given_request_id(head: RequestHead) -> str:
+    """The client's `x-request-id` when it sent a usable one, else ""."""
+    given = head.field(b"x-request-id") or b""
+    usable = given.isascii() and len(given) <= _MAX_REQUEST_ID_BYTES and given.decode("ascii").isprintable()
+    return given.decode("ascii") if usable else ""
+
+
+def violation(head: RequestHead, limits: HttpLimits) -> Refusal | None:
+    """Why a request is refused by its head alone, or None."""
+    if not head.path.startswith(b"/") and head.path != b"*":
+        return refusals.MALFORMED.because("the path must begin with /")
+    if not head.authority:
+        return refusals.HOST
+    if len(head.path) > limits.max_url_bytes:
+        return refusals.URL_TOO_LONG
+    if len(head.fields) > limits.max_headers:
+        return refusals.HEAD_TOO_LARGE
+    expects = head.field(b"expect")
+    if expects is not None and expects.lower() != b"100-continue":
+        return refusals.EXPECTATION
+    length = head.content_length
+    if length is not None and length > limits.max_body_bytes:
+        return refusals.BODY_TOO_LARGE.because(f"{length} bytes are more than {limits.max_body_bytes}")
+    return None
