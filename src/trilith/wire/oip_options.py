@@ -22,6 +22,8 @@ GROUPS: Final = (
 )
 """The groups of endpoints that may be restricted."""
 
+_CASE_MATTERS: Final = "(?-i)"
+
 
 class Restriction(msgspec.Struct, frozen=True, kw_only=True):
     """Endpoints that take only requests with a certain header.
@@ -90,6 +92,12 @@ def checked_restrictions(texts: tuple[str, ...], option: str) -> tuple[Restricti
     return restrictions
 
 
+def header_pattern(text: str) -> re.Pattern[str]:
+    """A regular expression for header names: case does not matter unless it begins with `(?-i)`, as for Triton."""
+    case_matters = text.startswith(_CASE_MATTERS)
+    return re.compile(text.removeprefix(_CASE_MATTERS), 0 if case_matters else re.IGNORECASE)
+
+
 def checked_pattern(text: str, option: str) -> str:
     """A regular expression that can be compiled.
 
@@ -97,7 +105,7 @@ def checked_pattern(text: str, option: str) -> str:
         InvalidConfig: it cannot.
     """
     try:
-        re.compile(text)
+        header_pattern(text)
     except re.error as error:
         raise InvalidConfig(f"{option}: expected a regular expression, got {text!r:.100}: {error}") from None
     return text

@@ -20,6 +20,7 @@ class FakeModel:
     max_batch_size = 8
     state = "READY"
     public_reason = ""
+    load_s = 0.25
     recovering = False
     unloaded = False
 

@@ -147,6 +147,14 @@ def test_a_header_with_a_reserved_name_is_refused(name):
     assert f"the header '{name}' would be forwarded" in json.loads(request.answer)["error"]
 
 
+@pytest.mark.parametrize(("pattern", "forwarded"), [("MY_.*", 1), ("(?-i)MY_.*", 0), ("(?-i)my_.*", 1)])
+def test_the_case_of_a_pattern(pattern, forwarded):
+    runtime = FakeRuntime()
+    app = OipHttp(runtime, options=options(http_header_forward_pattern=checked_pattern(pattern, "--option")))
+    app(FakeHttpRequest("POST", "/v2/models/m/infer", BODY, headers=[(b"my_header", b"1")]))
+    assert len(runtime.submitted[0][0].parameters) == forwarded
+
+
 def test_a_malformed_pattern():
     assert checked_pattern("^a", "--http-header-forward-pattern") == "^a"
     with pytest.raises(InvalidConfig, match="--http-header-forward-pattern: expected a regular expression"):

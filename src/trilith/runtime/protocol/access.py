@@ -6,12 +6,11 @@ Rule: a restricted endpoint is refused before its body is read or its model look
 from __future__ import annotations
 
 import hmac
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from trilith.errors import Forbidden, InvalidInput
-from trilith.wire.oip_options import Restriction
+from trilith.wire.oip_options import Restriction, header_pattern
 from trilith.wire.oip_parameters import RESERVED, RESERVED_PREFIX, InferCall
 
 GRPC_PREFIX: Final = "triton-grpc-protocol-"
@@ -98,11 +97,11 @@ class Forwarding:
     """Makes request headers parameters of the request.
 
     Args:
-        pattern: a regular expression that is searched in the header's name, whatever its case.
+        pattern: a regular expression that is searched in the header's name; see `header_pattern`.
     """
 
     def __init__(self, pattern: str) -> None:
-        self._pattern = re.compile(pattern, re.IGNORECASE)
+        self._pattern = header_pattern(pattern)
 
     def apply(self, headers: Sequence[tuple[bytes, bytes]], call: InferCall) -> None:
         """Adds what matches; a header stands above a parameter of its name, which anyone could have written.

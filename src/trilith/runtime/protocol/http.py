@@ -20,6 +20,7 @@ from trilith.runtime.protocol import describe, switched_off
 from trilith.runtime.protocol.access import Guard
 from trilith.runtime.protocol.exchange import Front
 from trilith.runtime.protocol.http_exchange import GenerateExchange, HttpExchange, infer_late, respond_error
+from trilith.runtime.protocol.inflation import Inflation
 from trilith.runtime.protocol.repository import HTTP_ENDPOINTS, answer_http
 from trilith.runtime.protocol.routes import Route, Routes
 from trilith.telemetry import RequestMetrics
@@ -71,7 +72,7 @@ class OipHttp:
         )
         self._runtime = runtime
         self._compat = options.compat
-        self._max_body_bytes = options.max_body_bytes
+        self._inflation = Inflation(options.max_body_bytes)
         self._guard = Guard(options.http_restricted) if options.http_restricted else None
         self._server_name = "triton" if options.compat else server_name
         self.exiting = False
@@ -95,7 +96,7 @@ class OipHttp:
                 return None
         kind = _EXCHANGES.get(route.endpoint)
         if kind is not None:
-            exchange = kind(self._front, request, route, self._max_body_bytes)
+            exchange = kind(self._front, request, route, self._inflation)
             if exchange.must_read:
                 return infer_late(exchange)
             request.on_disconnect = exchange.abandon

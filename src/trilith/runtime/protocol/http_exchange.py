@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 from trilith.core.request import InferResponse
 from trilith.errors import PayloadTooLarge, TrilithError
 from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
+from trilith.runtime.protocol.inflation import Inflation
 from trilith.runtime.protocol.routes import Route
 from trilith.wire.http_status import oip_error_body, retry_after
 from trilith.wire.oip_binary import HEADER_LENGTH
-from trilith.wire.oip_compression import accepted_coding, compressed, content_coding, decompressed
+from trilith.wire.oip_compression import accepted_coding, compressed, content_coding
 from trilith.wire.oip_generate import decode_generate, encode_generate, server_sent_event
 from trilith.wire.oip_http import decode_request, encode_response
 from trilith.wire.oip_parameters import InferCall
@@ -39,14 +40,15 @@ Headers = list[tuple[bytes, bytes]]
 class HttpExchange(Exchange):
     """One `POST .../infer`."""
 
-    __slots__ = ("_body", "_headers", "_max_body_bytes", "_request", "_route")
+    __slots__ = ("_body", "_headers", "_inflated_bytes", "_inflation", "_request", "_route")
 
-    def __init__(self, front: Front, request: HttpRequest, route: Route, max_body_bytes: int) -> None:
+    def __init__(self, front: Front, request: HttpRequest, route: Route, inflation: Inflation) -> None:
         self._headers = {name: value for name, value in request.headers if name in _READ}
         super().__init__(front, request.received_at, request.request_id)
         self._request = request
         self._route = route
-        self._max_body_bytes = max_body_bytes
+        self._inflation = inflation
+        self._inflated_bytes = 0
         self._body: bytes | None = None
 
     @property
@@ -69,10 +71,8 @@ class HttpExchange(Exchange):
         coding = content_coding(self._headers.get(CONTENT_ENCODING))
         body = await self._request.body()
         if coding is not None:
-            if len(body) < _MIN_COMPRESSED_BYTES:
-                body = decompressed(body, coding, self._max_body_bytes)
-            else:
-                body = await asyncio.to_thread(decompressed, body, coding, self._max_body_bytes)
+            body = await self._inflation.inflate(body, coding)
+            self._inflated_bytes = len(body)
         self._body = body
         self.timeline.stamps[0] = (self.timeline.stamps[0][0], self.front.now())
 
@@ -117,6 +117,13 @@ class HttpExchange(Exchange):
     def status_of(self, error: TrilithError) -> str:
         """The HTTP status."""
         return str(oip_http_status(error, compat=self.front.compat))
+
+    def close(self, status: str) -> None:
+        """Marks the end and counts it."""
+        if self._inflated_bytes:
+            self._inflation.release(self._inflated_bytes)
+            self._inflated_bytes = 0
+        super().close(status)
 
     def timeline_headers(self) -> Headers:
         """The timeline, where it was asked for."""

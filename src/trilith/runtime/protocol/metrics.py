@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trilith.runtime.distributions import ModelBuckets
-from trilith.runtime.protocol.triton_metrics import triton_snapshots
+from trilith.runtime.protocol.triton_metrics import load_snapshot, triton_snapshots
 from trilith.runtime.statistics import Duration, ModelStatistics
 from trilith.telemetry import Buckets, Kind, Snapshot, Source
 
@@ -56,7 +56,11 @@ def model_source(runtime: RuntimePort) -> Source:
     trilith_model_busy_seconds_total{..., instance}.
     And Triton's names for what it counts too (`triton_metrics.py`), and what models count for themselves.
     """
-    return lambda: [*model_snapshots(runtime.statistics()), *runtime.model_metrics()]
+    return lambda: [
+        *model_snapshots(runtime.statistics()),
+        load_snapshot(runtime.models()),
+        *runtime.model_metrics(),
+    ]
 
 
 def model_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:

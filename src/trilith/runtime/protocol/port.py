@@ -55,6 +55,11 @@ class ModelPort(Protocol):
         ...
 
     @property
+    def load_s(self) -> float | None:
+        """Seconds that loading it took; None until it is loaded."""
+        ...
+
+    @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """What the classes of outputs are called."""
         ...

@@ -6,11 +6,14 @@ Rule: names, labels and units are Triton's, so a counter's name has no `_total`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trilith.runtime.distributions import LATENCY_BOUNDS_S
 from trilith.runtime.statistics import Duration, ModelStatistics
 from trilith.telemetry import Buckets, Kind, Snapshot
+
+if TYPE_CHECKING:
+    from trilith.runtime.protocol.port import ModelPort
 
 _LABELS: Final = ("model", "version")
 _FIRST_RESPONSE_BOUNDS_S: Final = (0.1, 0.5, 2.0, 5.0)
@@ -124,6 +127,17 @@ def triton_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:
         )
     )
     return snapshots
+
+
+def load_snapshot(models: Sequence[ModelPort]) -> Snapshot:
+    """How long loading took, of the models that are loaded."""
+    return Snapshot(
+        name="nv_model_load_duration_secs",
+        kind="gauge",
+        help="Model load time in seconds",
+        label_names=_LABELS,
+        samples=[((model.name, model.version), model.load_s) for model in models if model.load_s is not None],
+    )
 
 
 def _first_response(total: Buckets) -> Buckets:
