@@ -261,6 +261,24 @@ def test_large_tensors_come_and_go_unchanged(repository, run):
     run(main())
 
 
+def test_an_input_may_be_left_out_where_the_model_says_so(repository, run):
+    optional = """        config.add_input({"name": "bias", "data_type": "TYPE_FP32", "dims": [1], "optional": True})
+        config.add_output"""
+    body = """
+    bias = pb_utils.get_input_tensor_by_name(request, "bias")
+    return x if bias is None else x + bias.as_numpy()
+    """
+    write_model(repository, "echo", echo_with(run=body).replace("        config.add_output", optional, 1))
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            assert (await runtime.infer(ask("echo", 1))).outputs["y"].tolist() == [[1]]
+            both = InferRequest(model="echo", inputs={"x": row(1), "bias": row(5)})
+            assert (await runtime.infer(both)).outputs["y"].tolist() == [[6]]
+
+    run(main())
+
+
 def test_a_model_finalizes_when_it_is_unloaded(repository, run, tmp_path):
     witness = tmp_path / "witness"
     write_model(repository, "echo", echo_with(finalize=f"open({str(witness)!r}, 'w').write('done')"))

@@ -35,6 +35,8 @@ def config_json(spec: ModelSpec) -> str:
             entry.data_type = enums.DataType.Value(_type_name(tensor.datatype))
             if hasattr(entry, "format"):
                 entry.format = enums.ModelInput.Format.Value(tensor.format or "FORMAT_NONE")
+                entry.optional = tensor.optional
+                entry.allow_ragged_batch = tensor.ragged
             else:
                 entry.label_filename = tensor.label_filename
     if not spec.queue.batching or (spec.max_batch_size is None and spec.queue == QueueConfig()):
@@ -111,7 +113,8 @@ def _declared(
         raise InvalidConfig(f"{where}: dims: must be specified for a Python model")
     if any(type(size) is not int or size < -1 or size == 0 for size in dims):
         raise InvalidConfig(f"{where}: dims: each must be >= 1, or -1 for any size; got {list(dims)}")
-    return replace(tensor, datatype=datatype, dims=tuple(dims))
+    optional = tensor.optional or bool(entry.get("optional", False))
+    return replace(tensor, datatype=datatype, dims=tuple(dims), optional=optional)
 
 
 def _type_name(datatype: DataType | None) -> str:
