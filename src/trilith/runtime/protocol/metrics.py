@@ -101,7 +101,9 @@ def model_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:
             help="Instances that were started again, by why.",
             label_names=(*_LABELS, "reason"),
             samples=[
-                ((*labels, reason), times) for labels, found in labelled for reason, times in found.restarts.items()
+                ((*labels, reason), times)
+                for labels, found in labelled
+                for reason, times in {"died": 0, **found.restarts}.items()  # an alert needs a series before the first
             ],
         )
     )
