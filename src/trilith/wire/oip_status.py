@@ -13,7 +13,12 @@ from trilith import errors
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
 from trilith.wire.http_status import http_status
 
-_BAD_REQUEST: Final = (errors.Cancelled, errors.PayloadTooLarge, errors.UnsupportedMediaType)
+_BAD_REQUEST: Final = (
+    errors.Cancelled,
+    errors.PayloadTooLarge,
+    errors.UnknownFailure,
+    errors.UnsupportedMediaType,
+)
 _UNKNOWN_ID: Final = "<id_unknown>"
 
 

@@ -1,4 +1,4 @@
-"""Extensions that are not offered: Triton's words, over both protocols; and they are not listed."""
+"""Extensions that are not offered: Triton's words, over both protocols; they are not listed. And a server that stops."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ from oip_fakes import FakeGrpcCall, FakeHttpRequest, FakeRuntime
 from trilith.runtime.protocol import OipGrpc, OipHttp
 from trilith.runtime.protocol.describe import EXTENSIONS
 from trilith.wire.oip_messages import service_messages
+from trilith.wire.oip_options import ProtocolOptions
 
 SHARED_MEMORY = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
 
@@ -85,3 +86,27 @@ def test_a_wrong_verb(method, path):
 
 def test_they_are_not_listed():
     assert not {"trace", "logging", "system_shared_memory", "cuda_shared_memory", "sequence"} & set(EXTENSIONS)
+
+
+@pytest.mark.parametrize(
+    ("compat", "expected"),
+    [
+        (False, {"live": (200, b'{"live":true}'), "ready": (503, b'{"ready":false}')}),
+        (True, {"live": (503, b""), "ready": (503, b"")}),
+    ],
+)
+def test_a_server_that_stops_is_not_ready(compat, expected):
+    app = OipHttp(FakeRuntime(), options=ProtocolOptions(compat=compat))
+    app.exiting = True
+    for endpoint, answer in expected.items():
+        request = FakeHttpRequest("GET", f"/v2/health/{endpoint}")
+        app(request)
+        assert (request.status, request.answer) == answer
+    rpc = OipGrpc(FakeRuntime())
+    rpc.exiting = True
+    call = FakeGrpcCall(b"ServerReady")
+    rpc(call)
+    assert not service_messages().ServerReadyResponse.FromString(call.answer).ready
+    call = FakeGrpcCall(b"ServerLive")
+    rpc(call)
+    assert service_messages().ServerLiveResponse.FromString(call.answer).live
