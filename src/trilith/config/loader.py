@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -50,6 +50,20 @@ def parse_yaml(text: str, *, source: str) -> Any:
         return yaml.load(text, _StrictLoader)
     except yaml.YAMLError as error:
         raise InvalidConfig(f"{source}: {_yaml_problem(error)}") from error
+
+
+def dump_yaml(values: Mapping[str, Any]) -> str:
+    """Plain values as YAML, one key a line in the order that they have; what is small stays on its line."""
+    return "".join(
+        yaml.safe_dump(
+            {key: value},
+            sort_keys=False,
+            allow_unicode=True,
+            default_flow_style=None if isinstance(value, list | dict) else False,
+            width=110,
+        )
+        for key, value in values.items()
+    )
 
 
 def convert(value: Any, kind: type[ValueT], *, source: str, root: str = "") -> ValueT:

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from trilith.core.tensor import DataType, TensorSpec
     from trilith.runtime.backends import Backend, BackendKind, Batch, ModelFile, ModelSignature
     from trilith.runtime.changes import ControlMode
+    from trilith.runtime.checking import CheckedModel, check_models
     from trilith.runtime.handle import ModelHandle
     from trilith.runtime.life import ModelState
+    from trilith.runtime.model_convert import convert_config
     from trilith.runtime.references import default_roots, find_model
     from trilith.runtime.runtime import Runtime, RuntimeConfig
     from trilith.runtime.schedule import BatchingConfig, DynamicBatcher, QueueStatistics, Waiting
@@ -28,6 +30,7 @@ _HOME: Final = {
     "Batch": "trilith.runtime.backends",
     "BatchStatistics": "trilith.runtime.statistics",
     "BatchingConfig": "trilith.runtime.schedule",
+    "CheckedModel": "trilith.runtime.checking",
     "ControlMode": "trilith.runtime.changes",
     "DataType": "trilith.core.tensor",
     "Duration": "trilith.runtime.statistics",
@@ -47,6 +50,8 @@ _HOME: Final = {
     "TensorSpec": "trilith.core.tensor",
     "Ticket": "trilith.runtime.ticket",
     "Waiting": "trilith.runtime.schedule",
+    "check_models": "trilith.runtime.checking",
+    "convert_config": "trilith.runtime.model_convert",
     "default_roots": "trilith.runtime.references",
     "find_model": "trilith.runtime.references",
 }
@@ -57,6 +62,7 @@ __all__ = [
     "Batch",
     "BatchStatistics",
     "BatchingConfig",
+    "CheckedModel",
     "ControlMode",
     "DataType",
     "Duration",
@@ -76,6 +82,8 @@ __all__ = [
     "TensorSpec",
     "Ticket",
     "Waiting",
+    "check_models",
+    "convert_config",
     "default_roots",
     "find_model",
 ]

@@ -111,13 +111,13 @@ def parse_model_pbtxt(text: str, name: str, *, source: str) -> ModelSpec:
     if config.name not in ("", name):
         raise InvalidConfig(f"{source}: name: must be that of the folder ({name!r}) or left out, got {config.name!r}")
     try:
-        return _spec(config, name, says_max_batch_size=_says_max_batch_size(text))
+        return _spec(config, name, says_max_batch_size=says_max_batch_size(text))
     except InvalidConfig as error:
         raise InvalidConfig(f"{source}: {error.message}") from error
 
 
-def _says_max_batch_size(text: str) -> bool:
-    """protobuf does not tell a 0 that was written from one that was not."""
+def says_max_batch_size(text: str) -> bool:
+    """Whether the text sets it: protobuf does not tell a 0 that was written from one that was not."""
     return _MAX_BATCH_SIZE.search(_STRING_OR_COMMENT.sub('""', text)) is not None
 
 

@@ -12,6 +12,7 @@
     outputs: [{name: scores, reduce: argmax}]   # left out: all; reduced ones leave as scores.index and scores.value
     source: "pypi:rapidocr==3.10.0#rapidocr/models/ch_det.onnx"
     sha256: 4f1c...
+    triton: {response_cache: {}}    # fields of Triton's config.pbtxt that have no other form here; see `model_convert`
 
 Rule: this file turns text into a `ModelSpec` and knows nothing of models.
 """
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -173,6 +174,7 @@ class _Model(_Strict, frozen=True):
     parameters: dict[str, Scalar] = {}
     timeout_ms: Annotated[float, msgspec.Meta(gt=0)] | None = None
     pure: bool = True
+    triton: dict[str, Any] | None = None
 
 
 def load_model_yaml(path: Path, name: str) -> ModelSpec:
@@ -186,6 +188,10 @@ def load_model_yaml(path: Path, name: str) -> ModelSpec:
     if raw.name not in (None, name):
         raise InvalidConfig(f"{path}: name: must be that of the folder ({name!r}) or left out, got {raw.name!r}")
     try:
+        if raw.triton is not None:
+            from trilith.runtime.model_convert import read_through_pbtxt
+
+            return read_through_pbtxt(load_yaml(path, dict[str, Any]), name, source=str(path))
         return _spec(raw, name, source=str(path))
     except InvalidConfig as error:
         if error.message.startswith(str(path)):
@@ -243,7 +249,7 @@ def _queue(raw: _Model, batching: _Batching) -> QueueConfig:
         adaptive=batching.adaptive,
         max_latency_s=None if batching.max_latency_ms is None else batching.max_latency_ms / 1e3,
         preferred_rows=tuple(batching.preferred),
-        max_wait_s=batching.max_wait_ms / 1e3,
+        max_wait_s=round(batching.max_wait_ms * 1e6) / 1e9,
         max_queue_rows=queue.max_rows or batching.max_queue_rows,
         max_queue_size=queue.max_size or batching.max_queue_size,
         preserve_ordering=batching.preserve_ordering,

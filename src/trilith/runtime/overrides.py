@@ -19,7 +19,8 @@ from typing import Any, Final, Self
 from google.protobuf import json_format, text_format
 
 from trilith.errors import InvalidConfig, InvalidInput, SetupError
-from trilith.runtime.repository import PBTXT
+from trilith.runtime.model_convert import convert_config
+from trilith.runtime.repository import PBTXT, YAML
 from trilith.wire.oip_json import loads
 from trilith.wire.oip_messages import model_config_messages
 
@@ -130,6 +131,8 @@ def _merged(config: str, folder: Path) -> str:
     merged: Any = messages.ModelConfig()
     path = folder / PBTXT
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if (folder / YAML).is_file():
+        text = convert_config(folder / YAML)
     try:
         text_format.Parse(text, merged)
     except text_format.ParseError as error:

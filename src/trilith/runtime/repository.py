@@ -159,11 +159,12 @@ def read_labels(folder: Path, spec: ModelSpec) -> dict[str, tuple[str, ...]]:
 
 
 def _present_versions(folder: Path) -> list[int]:
-    return sorted(
-        int(child.name)
-        for child in folder.iterdir()
-        if child.is_dir() and child.name.isascii() and child.name.isdigit() and not child.name.startswith("0")
-    )
+    return sorted(int(child.name) for child in folder.iterdir() if child.is_dir() and is_version(child.name))
+
+
+def is_version(name: str) -> bool:
+    """Whether a folder of that name is a version."""
+    return name.isascii() and name.isdigit() and not name.startswith("0")
 
 
 def _with_backend(

@@ -66,6 +66,15 @@ def test_what_is_said_replaces_what_the_file_says(tmp_path):
     assert spec(versionPolicy={"specific": {"versions": ["1"]}}).versions.specific == (1,)
 
 
+def test_a_model_yaml_is_what_is_replaced_too(tmp_path):
+    (tmp_path / "model.yaml").write_text("backend: identity\nmax_batch_size: 8\ninstances: 3")
+    spec = parse_model_pbtxt(config_of(tmp_path, max_batch_size=2), "m", source="test")
+    assert (spec.backend, spec.max_batch_size, spec.instances.count, spec.queue.batching) == ("identity", 2, 3, True)
+    (tmp_path / "model.yaml").write_text("source: 'file:x.onnx'")
+    with pytest.raises(InvalidConfig, match=r"model.yaml: source: cannot be said in config.pbtxt"):
+        config_of(tmp_path, max_batch_size=2)
+
+
 def test_without_a_file_the_configuration_stands_alone(tmp_path):
     assert parse_model_pbtxt(config_of(tmp_path, backend="identity"), "m", source="test").max_batch_size is None
 

@@ -1,0 +1,128 @@
+"""What a configuration means, in words; and what is wrong with it, and how to mend it. Loads no model.
+
+Rule: a path may be a repository, the folder of one model, or a configuration file in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from trilith.errors import TrilithError, UnknownReference
+from trilith.runtime.backends import builtin_backends
+from trilith.runtime.repository import PBTXT, YAML, ModelPlan, find_models, is_version, plan_model, read_labels
+from trilith.runtime.spec import ModelSpec
+
+
+class CheckedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found out of one model.
+
+    Attributes:
+        name: the model's name.
+        folder: where it lies.
+        ok: whether it can be loaded as far as its configuration says.
+        problem: what is wrong and how to mend it; "" when nothing is.
+        advice: what is allowed and probably not meant.
+        backend: what runs it.
+        versions: that would be served.
+        meaning: the configuration in words, one sentence each.
+    """
+
+    name: str
+    folder: str
+    ok: bool
+    problem: str = ""
+    advice: list[str] = []
+    backend: str = ""
+    versions: list[int] = []
+    meaning: list[str] = []
+
+
+def check_models(path: Path) -> list[CheckedModel]:
+    """Checks every model at a path, by name.
+
+    Raises:
+        UnknownReference: there is nothing at the path.
+    """
+    if not path.exists():
+        raise UnknownReference(f"{path}: there is no such file or folder")
+    if path.is_file():
+        path = path.parent
+    if _is_model(path):
+        return [_check(path.resolve().name, [path])]
+    return [_check(name, folders) for name, folders in sorted(find_models([path]).items())]
+
+
+def _is_model(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in (PBTXT, YAML)) or any(
+        child.is_dir() and is_version(child.name) for child in folder.iterdir()
+    )
+
+
+def _check(name: str, folders: list[Path]) -> CheckedModel:
+    folder = folders[0]
+    try:
+        plan = plan_model(name, folder, builtin_backends())
+        read_labels(folder, plan.spec)
+        missing = [str(file.path) for file in plan.files if file.path is not None and not file.path.exists()]
+        if missing:
+            raise UnknownReference(f"{missing[0]}: there is no such file; put the model there, or say `filename`")
+    except TrilithError as error:
+        return CheckedModel(name=name, folder=str(folder), ok=False, problem=error.message)
+    return CheckedModel(
+        name=name,
+        folder=str(folder),
+        ok=True,
+        advice=list(_advice(plan.spec)),
+        backend=plan.spec.backend,
+        versions=[file.version for file in plan.files],
+        meaning=list(_meaning(plan)),
+    )
+
+
+def _meaning(plan: ModelPlan) -> Iterator[str]:
+    spec, queue = plan.spec, plan.spec.queue
+    versions = ", ".join(str(file.version) for file in plan.files)
+    yield f"Backend {spec.backend}; version{'s' if len(plan.files) > 1 else ''} {versions} would be served."
+    if spec.source is not None:
+        yield f"The model file is fetched from {spec.source.reference}" + (
+            " and its digest is checked." if spec.source.sha256 else "; say `sha256`, so that it is checked."
+        )
+    if spec.max_batch_size == 0:
+        yield "Requests bring the full shape: there is no batch dimension, and requests are not joined."
+    else:
+        most = "as many rows as the model file allows" if spec.max_batch_size is None else f"{spec.max_batch_size} rows"
+        joined = "Requests are joined to batches" if queue.batching else "Each request runs alone"
+        yield f"{joined}; a request may bring up to {most}."
+    for kind, tensors in (("Input", spec.inputs), ("Output", spec.outputs)):
+        for tensor in tensors:
+            shape = "the model's own shape" if tensor.dims is None else f"shape {_shape(tensor.dims, spec)}"
+            yield f"{kind} {tensor.name}: {tensor.datatype or 'the type of the model'}, {shape}."
+    if queue.batching and queue.max_wait_s:
+        yield f"A batch that is not full waits up to {queue.max_wait_s * 1e3:g} ms for company."
+    if queue.max_queue_size:
+        yield f"At most {queue.max_queue_size} requests wait; more are refused."
+    count = spec.instances.count
+    yield f"{count} batches run at the same time." if count > 1 else "One batch runs at a time."
+
+
+def _shape(dims: tuple[int, ...], spec: ModelSpec) -> str:
+    sizes = ["any" if size == -1 else str(size) for size in dims]
+    return f"[{', '.join(sizes if spec.max_batch_size == 0 else ['rows', *sizes])}]"
+
+
+def _advice(spec: ModelSpec) -> Iterator[str]:
+    declared = [tensor for tensor in (*spec.inputs, *spec.outputs) if tensor.dims is not None]
+    if spec.max_batch_size and declared and all(tensor.dims and tensor.dims[0] == -1 for tensor in declared):
+        names = ", ".join(tensor.name for tensor in declared)
+        yield (
+            f"dims of {names} begin with -1 although max_batch_size is {spec.max_batch_size}: the batch dimension is "
+            "added by itself; if the -1 stands for it, remove it from dims"
+        )
+    if spec.max_batch_size and not spec.queue.batching:
+        yield (
+            f"max_batch_size is {spec.max_batch_size} but requests are not joined: say `dynamic_batching {{ }}` in "
+            f"{PBTXT} or `batching: true` in {YAML} to join them"
+        )

@@ -1,0 +1,77 @@
+"""Configurations in words, and what is wrong with them."""
+
+import json
+
+import pytest
+
+from trilith.cli import make_app
+from trilith.errors import UnknownReference
+from trilith.runtime import check_models
+
+
+def write(root, name, config, *versions, filename="config.pbtxt"):
+    (root / name).mkdir(parents=True)
+    (root / name / filename).write_text(config)
+    for version in versions:
+        (root / name / version).mkdir()
+        (root / name / version / "model.onnx").touch()
+
+
+def test_words(tmp_path):
+    write(
+        tmp_path,
+        "ocr",
+        "max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2000 } instance_group { count: 2 } "
+        'input { name: "x" data_type: TYPE_FP32 dims: [ 3, -1 ] }',
+        "1",
+        "2",
+    )
+    (found,) = check_models(tmp_path)
+    assert found.ok
+    assert found.meaning == [
+        "Backend onnxruntime; version 2 would be served.",
+        "Requests are joined to batches; a request may bring up to 8 rows.",
+        "Input x: FP32, shape [rows, 3, any].",
+        "A batch that is not full waits up to 2 ms for company.",
+        "2 batches run at the same time.",
+    ]
+    assert check_models(tmp_path / "ocr") == check_models(tmp_path / "ocr" / "config.pbtxt") == [found]
+
+
+def test_what_is_probably_not_meant(tmp_path):
+    write(tmp_path, "m", 'max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: [ -1, 3 ] }', "1")
+    (found,) = check_models(tmp_path)
+    assert found.ok
+    assert [line.split(":")[0] for line in found.advice] == [
+        "dims of x begin with -1 although max_batch_size is 8",
+        "max_batch_size is 8 but requests are not joined",
+    ]
+
+
+def test_what_is_wrong(tmp_path):
+    write(tmp_path, "typo", "max_batch: 8", filename="model.yaml")
+    write(tmp_path, "empty", 'backend: "onnxruntime"')
+    write(tmp_path, "nofile", 'backend: "onnxruntime"', "1")
+    (tmp_path / "nofile" / "1" / "model.onnx").unlink()
+    found = {model.name: model.problem for model in check_models(tmp_path)}
+    assert "did you mean 'max_batch_size'" in found["typo"]
+    assert "at least one version must be available" in found["empty"]
+    assert "model.onnx: there is no such file" in found["nofile"]
+    with pytest.raises(UnknownReference, match="there is no such file or folder"):
+        check_models(tmp_path / "nowhere")
+
+
+def test_the_command_line(tmp_path, capsys):
+    write(tmp_path, "good", 'backend: "identity" max_batch_size: 2')
+    assert make_app()(["models", "check", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("good: ok\n  Backend identity; version 1 would be served.\n")
+    write(tmp_path, "bad", "nope: 1", filename="model.yaml")
+    assert make_app()(["models", "check", str(tmp_path)]) == 1
+    assert "2 models, 1 of them cannot be served" in capsys.readouterr().out
+    assert make_app()(["models", "check", str(tmp_path), "--json"]) == 1
+    assert [model["ok"] for model in json.loads(capsys.readouterr().out)] == [False, True]
+    assert make_app()(["models", "list", str(tmp_path)]) == 0
+    assert "good" in capsys.readouterr().out
+    target = tmp_path / "out.yaml"
+    assert make_app()(["models", "convert", str(tmp_path / "good"), str(target)]) == 0
+    assert target.read_text().startswith("backend: identity\n")
