@@ -1,4 +1,4 @@
-"""Extensions that are not offered: Triton's words, over both protocols; they are not listed. And a server that stops."""
+"""Extensions that are not offered: Triton's words, over both protocols; none is listed. And a server that stops."""
 
 import asyncio
 import json
