@@ -1,9 +1,10 @@
 """What the learned batch size gives beside fixed ones, on models where batching wins and where it loses.
 
-    python benchmarks/learned_batch.py [--seconds 3] [--rounds 2] [--callers 32] [--only mlp,ocr-rec]
+    python benchmarks/learned_batch.py [--seconds 3] [--rounds 2] [--callers 64] [--only mlp,ocr-rec]
 
     mlp      a wide multi-layer perceptron: its weights are read once a batch, so that large batches win
-    ocr-rec  PP-OCR's recognition on crops of one width (examples/ocr/models): on a CPU batches gain little or lose
+    ocr-rec  PP-OCR's recognition (examples/ocr/models) on crops of many widths, each batch padded to its widest: on a
+             CPU batches gain less than padding costs, so that one row wins
     fixed-ms a model that takes 20 ms for up to 16 rows: the largest batch wins
 
 Each is served in this process by `Runtime` with one instance, first with fixed sizes, then with sizes that are learned
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import statistics
 import sys
 import tempfile
@@ -40,7 +42,7 @@ class Workload:
     """A model and what it is asked."""
 
     write: Callable[[Path, int], None]
-    inputs: dict[str, Any]
+    requests: list[dict[str, Any]]
     sizes: tuple[int, ...]
 
 
@@ -95,15 +97,17 @@ async def _serve(workload: Workload, size: int, options: argparse.Namespace) -> 
     with tempfile.TemporaryDirectory() as folder:
         workload.write(Path(folder) / "m", size)
         async with Runtime(folder) as runtime:
-            request = InferRequest(model="m", inputs=workload.inputs)
-            await runtime.infer(request)  # the first run prepares memory
+            requests = [InferRequest(model="m", inputs=inputs) for inputs in workload.requests]
+            for request in requests:  # the first run of each shape prepares memory
+                await runtime.infer(request)
+            endless = itertools.cycle(requests)
             done = 0
             deadline = time.monotonic() + options.seconds
 
             async def caller() -> None:
                 nonlocal done
                 while time.monotonic() < deadline:
-                    await runtime.infer(request)
+                    await runtime.infer(next(endless))
                     done += 1
 
             started = time.monotonic()
@@ -120,15 +124,17 @@ def _yaml(size: int, largest: int) -> str:
 
 def _workloads() -> dict[str, Workload]:
     generator = np.random.default_rng(0)
-    sizes = (1, 4, 16)
+    widths = generator.choice((64, 96, 128, 192, 256, 320), 30)
     return {
         "mlp": Workload(
-            write=_write_mlp, inputs={"x": generator.random((1, _WIDTH), np.float32)}, sizes=(1, 2, 4, 8, 16, 32)
+            write=_write_mlp, requests=[{"x": generator.random((1, _WIDTH), np.float32)}], sizes=(1, 4, 8, 16, 32)
         ),
         "ocr-rec": Workload(
-            write=_write_ocr_rec, inputs={"x": generator.random((1, 3, 48, 192), np.float32)}, sizes=(1, 2, 4, 8)
+            write=_write_ocr_rec,
+            requests=[{"x": generator.random((1, 3, 48, width), np.float32)} for width in widths],
+            sizes=(1, 2, 4, 8),
         ),
-        "fixed-ms": Workload(write=_write_fixed, inputs={"x": np.zeros((1, 4), np.float32)}, sizes=sizes),
+        "fixed-ms": Workload(write=_write_fixed, requests=[{"x": np.zeros((1, 4), np.float32)}], sizes=(1, 4, 16)),
     }
 
 
@@ -157,7 +163,8 @@ def _write_ocr_rec(folder: Path, size: int) -> None:
         line for line in _OCR_REC.read_text().splitlines() if not line.startswith(("#", "max_batch_size", "instances"))
     ]
     folder.mkdir(parents=True)
-    (folder / "model.yaml").write_text("\n".join(kept) + "\n" + _yaml(size, 8))
+    padded = "inputs: [{name: x, pad: {axis: -1}}]"
+    (folder / "model.yaml").write_text("\n".join([*kept, padded, _yaml(size, 8)]))
 
 
 def _write_fixed(folder: Path, size: int) -> None:
@@ -173,7 +180,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python benchmarks/learned_batch.py", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=3.0, help="of each run")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--callers", type=int, default=32, help="requests in flight")
+    parser.add_argument("--callers", type=int, default=64, help="requests in flight")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(_workloads()), metavar="MODELS")
     return parser.parse_args()
 

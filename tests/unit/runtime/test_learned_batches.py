@@ -63,15 +63,16 @@ def test_it_converges_to_the_best_size_and_loses_little_on_the_way(cost, expecte
     assert loss < 0.06
 
 
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("cost", "expected"), [(affine, 16), (superlinear, 1), (dip, 4)], ids=lambda value: None)
-def test_noise_and_slow_runs_do_not_mislead_it(cost, expected):
-    dice = random.Random(1)
+def test_noise_and_slow_runs_do_not_mislead_it(cost, expected, seed):
+    dice = random.Random(seed)
 
     def noise():
         return 20.0 if dice.random() < 0.05 else dice.uniform(0.8, 1.3)
 
     sizes, _ = Saturated().run(cost, 2000, noise)
-    assert sizes[1000:].count(expected) > 0.75 * 1000
+    assert sizes[1000:].count(expected) > 0.9 * 1000
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), [(superlinear, flat, 16), (flat, superlinear, 1)])
@@ -124,18 +125,24 @@ def test_requests_of_several_rows_are_not_tried_for_ever():
     assert sizes[20:].count(15) > 0.9 * len(sizes[20:])
 
 
-def test_the_curve_is_the_median_of_the_latest_runs_and_a_line_between_sizes():
+def test_the_curve_is_what_the_latest_runs_typically_took_and_a_line_between_sizes():
     curve = CostCurve()
     assert (curve.seconds(3), curve.line()) == (0.0, (0.0, 0.0))
-    for seconds in (9.0, 1.0, 1.0):
-        curve.observe(2, seconds)
+    curve.observe(2, 9.0)
+    assert curve.seconds(2) == 9.0
+    curve.observe(2, 1.0)
+    assert curve.seconds(2) == 1.0, "of two the smaller"
+    curve.observe(2, 1.0)
     assert (curve.seconds(2), curve.seconds(1), curve.seconds(4)) == (1.0, 1.0, 1.0)
     curve.observe(4, 3.0)
     assert curve.seconds(3) == 2.0
     assert curve.seconds(6) >= 3.0
-    assert (curve.at_least(1), curve.at_least(3), curve.at_least(9)) == (0.0, 1.0, 3.0)
+    assert (curve.at_least(2), curve.at_least(3), curve.at_least(9)) == (0.0, 1.0, 3.0)
     for _ in range(RUNS_KEPT):
         curve.observe(2, 2.0)
+    assert curve.seconds(2) == 2.0
+    for seconds in (9.0, 3.0, 0.0):
+        curve.observe(2, seconds)
     assert curve.seconds(2) == 2.0
     assert [(point.rows, point.runs) for point in curve.points()] == [(2, RUNS_KEPT), (4, 1)]
 
@@ -155,7 +162,9 @@ def test_a_size_that_was_not_run_for_long_begins_anew():
         curve.observe(1, 0.5)
     assert curve.runs(8) == 0
     curve.observe(8, 3.0)
-    assert (curve.runs(8), curve.seconds(8)) == (1, 3.0)
+    assert (curve.runs(8), curve.seconds(8)) == (2, 1.0)
+    curve.observe(8, 3.0)
+    assert curve.seconds(8) == 3.0
 
 
 def simulate(arrivals, cost, batcher, sizer):

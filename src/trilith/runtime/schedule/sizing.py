@@ -22,9 +22,10 @@ from trilith.runtime.schedule.cost import CostCurve, MeasuredSize
 
 TOLERANCE: Final = 0.03
 LOSS: Final = 0.03
-SURE_AFTER: Final = 2
+SURE_AFTER: Final = 3
 SHAPES_KEPT: Final = 64
 _PROMISE: Final = 1.1  # how much better a size must possibly be to be worth trying
+_TRIES: Final = 2  # how often a size is tried, whatever is lost by it, until it counts as measured
 _REFRESH: Final = 8  # runs after which choices are made anew
 
 
@@ -148,10 +149,11 @@ class BatchSizer:
                 continue
             if self._max_latency_s is not None and curve.at_least(rows) > self._max_latency_s:
                 continue
-            # An unmeasured size takes at least what a smaller one takes, and that bounds what it can gain.
-            hope = rows / max(curve.at_least(rows), 1e-9)
-            is_open = hope > rate * _PROMISE and known.tries.get(rows, 0) < SURE_AFTER and not curve.is_measured(rows)
-            lost_s = max(0.0, curve.seconds(rows) - rows / rate)
+            # A size takes at least what a smaller one takes, which bounds what it can gain. One run is half believed.
+            least_s = max(curve.at_least(rows), curve.seconds(rows) / 2 if curve.runs(rows) else 0.0)
+            hope = rows / max(least_s, 1e-9)
+            is_open = hope > rate * _PROMISE and known.tries.get(rows, 0) < _TRIES
+            lost_s = max(0.0, curve.at_most(rows) - rows / rate)
             if is_open or lost_s < budget_s:
                 known.tries[rows] = known.tries.get(rows, 0) + 1
                 known.lost_s += lost_s
