@@ -307,3 +307,21 @@ def test_a_silent_handshake_is_cut():
     client.send(f.PREFACE)
     client.tick(11)
     assert client.transport.aborted
+
+
+def test_an_answer_that_is_not_read_is_dropped_and_the_others_go_on():
+    client = MemoryClient(lambda call: call.reply(b"x" * 100_000), write_timeout_s=30, keepalive_interval_s=1e6)
+    client.send(f.settings_frame([(4, 10)]) + client.call(1) + client.call(3))
+    client.written()
+    client.tick(1)
+    client.tick(29)
+    client.send(f.window_update_frame(3, 10))
+    client.written()
+    client.tick(30)
+    client.tick(32)
+    assert [(stream, f.u32(payload)) for kind, _, stream, payload in client.written() if kind == f.RST_STREAM] == [
+        (1, ErrorCode.CANCEL)
+    ]
+    assert client.state.counters.write_timeouts == 1
+    assert client.server._http2.open_streams == 1
+    assert not client.transport.aborted

@@ -193,6 +193,22 @@ def test_a_slow_stream_does_not_hold_the_others():
     run(main())
 
 
+def test_a_stream_that_goes_on_may_be_read_as_slowly_as_its_client_likes():
+    async def main():
+        client = with_tasks(stream_client(write_timeout_s=30, keepalive_interval_s=1e6, idle_timeout_s=1e6))
+        client.send(client.headers(1))
+        sending = asyncio.create_task(client.calls[0].send(b"z" * 1_000_000))
+        await turns(client)
+        for seconds in (0, 60, 600):
+            client.tick(seconds)
+        assert f.RST_STREAM not in [kind for kind, *_ in client.written()]
+        assert not sending.done()
+        sending.cancel()
+        client.server.connection_lost(None)
+
+    run(main())
+
+
 def test_an_error_after_messages_is_in_the_trailers_behind_them():
     async def failing(call):
         await call.send(b"one")

@@ -352,6 +352,17 @@ def test_times():
     assert stuck.state.counters.write_timeouts == 1
 
 
+def test_an_answer_that_is_not_read_is_dropped():
+    client = Rest(lambda request: request.respond(200, b"x" * 100_000), write_timeout_s=30)
+    client.send(client.get(1))
+    client.written()
+    for seconds in (1, 30, 32):
+        client.server.check(client.state.now + seconds)
+    assert client.answers()[1][2] == (None, ErrorCode.CANCEL)
+    assert client.state.counters.write_timeouts == 1
+    assert not client.server.busy
+
+
 def test_faults_are_counted_and_end_the_connection():
     client = Rest()
     client.send(client.get(1))

@@ -23,6 +23,7 @@ from trilith.net.grpc.lifetime import Due, Lifetime
 from trilith.net.grpc.sending import CallSender
 from trilith.net.grpc.state import ServerState
 from trilith.net.grpc.statistics import CallRefusal
+from trilith.net.http2_stalls import StallWatch
 from trilith.net.http2_writer import SocketWriter
 from trilith.wire.grpc_messages import PREFIX_BYTES
 from trilith.wire.grpc_request import NOT_GRPC, call_head
@@ -31,6 +32,7 @@ from trilith.wire.http2 import (
     ConnectionFailed,
     ConnectionState,
     DataReceived,
+    ErrorCode,
     Event,
     Http2Connection,
     PingAcknowledged,
@@ -63,6 +65,7 @@ class GrpcConnection(asyncio.Protocol):
         self._intake = Intake(state, self._http2, self._schedule)
         self._peer = ""
         self._refusing = False
+        self._stalls = StallWatch(state.limits.write_timeout_s)
         self._life = Lifetime(state.limits, now=self._now, spread=random.random())
 
     @property
@@ -224,6 +227,7 @@ class GrpcConnection(asyncio.Protocol):
         if self._writer.closing:
             return
         self._expire_silent_calls(now)
+        self._reset_unread_answers(now)
         handshake, streams = self._http2.state in _HANDSHAKE, self._http2.open_streams
         match self._life.due(now, handshake=handshake, open_streams=streams, refusing=self._refusing):
             case Due.ABORT_HANDSHAKE:
@@ -249,6 +253,13 @@ class GrpcConnection(asyncio.Protocol):
         for call in [call for call in self._calls.values() if call.state is _RECEIVING and call.received_at < limit]:
             error = DeadlineExceeded(f"no more of the message came in {self._limits.receive_timeout_s:g} s")
             self._intake.refuse(call, CallRefusal.SLOW, error)
+
+    def _reset_unread_answers(self, now: float) -> None:
+        for stream_id in self._stalls.stalled(self._http2.waiting(), now):
+            if stream_id not in self._calls:  # else its handler is held as well, and may be for as long as it likes
+                self._counters.write_timeouts += 1
+                self._http2.reset(stream_id, ErrorCode.CANCEL)
+                self._writer.schedule()
 
     # ---- the end
 

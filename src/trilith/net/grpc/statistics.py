@@ -54,7 +54,7 @@ class GrpcStatistics:
         outcomes: calls by the status they ended with; CANCELLED includes clients that went away.
         refused: what never became a call, by reason: a `CallRefusal`, or a `Refusal` of the HTTP/2 layer.
         protocol_errors: connections closed for breaking HTTP/2, by error code.
-        write_timeouts: connections cut because the client did not read.
+        write_timeouts: connections cut, and answers dropped, because the client did not read.
         keepalive_timeouts: connections cut because the client answered no PING.
         bytes_received: read from sockets (after TLS).
         bytes_sent: handed to sockets (before TLS).

@@ -16,6 +16,7 @@ from trilith.net.http1.dispatch import dispatch, tell_disconnect
 from trilith.net.http1.http2_exchange import Http2Exchange
 from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.state import ServerState
+from trilith.net.http2_stalls import StallWatch
 from trilith.net.http2_writer import SocketWriter
 from trilith.wire.http1 import Refusal, refusal
 from trilith.wire.http2 import (
@@ -74,6 +75,7 @@ class HttpOverHttp2(asyncio.Protocol):
         self._exchanges: dict[int, Http2Exchange] = {}
         self._unwanted: dict[int, _Unwanted] = {}
         self._early: list[Http2Exchange] = []
+        self._stalls = StallWatch(state.limits.write_timeout_s)
         self._made_at = self._busy_at = now
         self._drain_at: float | None = None
         self._refusing = False
@@ -324,6 +326,11 @@ class HttpOverHttp2(asyncio.Protocol):
                 self._refuse(exchange, refusal.BODY_TIMEOUT)
         for stream_id in [each for each, unwanted in self._unwanted.items() if unwanted.until < now]:
             self._stop_reading(stream_id)
+        for stream_id in self._stalls.stalled(self.http2.waiting(), now):
+            self._state.counters.write_timeouts += 1
+            self.http2.reset(stream_id, ErrorCode.CANCEL)
+            self._gone(self._exchanges.pop(stream_id, None))
+            self._writer.schedule()
         if self._drain_at is not None:
             if now - self._drain_at > _DRAIN_HEARD_S:
                 self._finish_drain()

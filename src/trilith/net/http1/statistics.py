@@ -20,7 +20,7 @@ class HttpStatistics:
         refused: requests and connections that never reached the application, or whose body broke a rule, by reason.
         disconnects: requests whose client went away before the answer.
         aborted_streams: streamed answers that were cut because their source failed.
-        write_timeouts: connections cut because the client did not read its answer.
+        write_timeouts: connections cut, and answers over HTTP/2 dropped, because the client did not read.
         bytes_received: read from sockets (after TLS).
         bytes_sent: handed to sockets (before TLS).
     """

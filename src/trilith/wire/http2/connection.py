@@ -150,6 +150,10 @@ class Http2Connection:
         stream = self._streams.get(stream_id)
         return 0 if stream is None else stream.pending_bytes
 
+    def waiting(self) -> dict[int, int]:
+        """The streams whose bodies wait for a window or for the socket, and how many octets of each went out."""
+        return {each.stream_id: each.sent_bytes for each in self._streams.values() if each.pending_bytes}
+
     def take_roomy(self) -> list[int]:
         """The streams whose senders were told to wait and may go on, each once."""
         roomy, self._outbound.roomy = self._outbound.roomy, []

@@ -202,6 +202,7 @@ class Outbound:
         self.window -= size
         stream.send_window -= size
         stream.pending_bytes -= size
+        stream.sent_bytes += size
         if stream.wants_room and stream.pending_bytes <= ROOM_BYTES // 2:
             stream.wants_room = False
             self.roomy.append(stream.stream_id)

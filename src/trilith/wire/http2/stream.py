@@ -24,6 +24,7 @@ class Stream(msgspec.Struct, eq=False):
         trailers: the header list that goes after the body.
         scheduled: it stands in the sender's queue.
         pending_bytes: the octets in `pending`.
+        sent_bytes: octets of the body that went out.
         wants_room: somebody waits for `pending_bytes` to fall.
         ends: the last octets of `pending` end the stream.
         reset_at_end: the answer ends the request as well: what the peer still has to say is not wanted.
@@ -39,6 +40,7 @@ class Stream(msgspec.Struct, eq=False):
     trailers: EncodedHeaders | None = None
     scheduled: bool = False
     pending_bytes: int = 0
+    sent_bytes: int = 0
     wants_room: bool = False
     ends: bool = False
     reset_at_end: bool = False
