@@ -20,6 +20,7 @@ from trilith.runtime.served import batching_config
 from trilith.runtime.signature import Offer, complete
 from trilith.runtime.sources.progress import Progress
 from trilith.runtime.spec import ModelSource, ModelSpec
+from trilith.runtime.warmup import warm_up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,7 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
         for instance in range(1, 1 if shared else spec.instances.count):
             _add(backends, plan, replace(file, spec=spec, instance=instance))
         labels = read_labels(plan.folder, plan.spec)
+        warm_up(spec, offer, backends, plan.folder)
     except Exception as error:
         for backend in backends:
             backend.close()
@@ -98,7 +100,9 @@ def load_more(plan: ModelPlan, file: ModelFile, count: int) -> Sequence[Backend]
     backends: list[Backend | RequestBackend] = []
     try:
         for _ in range(count):
-            _add(backends, plan, file)
+            signature = _add(backends, plan, file)
+        if backends:
+            warm_up(plan.spec, complete(plan.spec, signature), backends, plan.folder)
     except Exception as error:
         for backend in backends:
             backend.close()

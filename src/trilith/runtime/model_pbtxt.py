@@ -29,6 +29,7 @@ from trilith.runtime.spec import (
     SessionConfig,
     VersionPolicy,
 )
+from trilith.runtime.warmup_sample import WarmupInput, WarmupSample
 from trilith.wire.oip_messages import model_config_messages
 
 PLATFORM_BACKENDS: Final[Mapping[str, str]] = {"onnxruntime_onnx": "onnxruntime", "pytorch_libtorch": "pytorch"}
@@ -70,6 +71,7 @@ _HONOURED: Final[_Tree] = {
     },
     "optimization": {"graph": {"level": None}},
     "default_model_filename": None,
+    "model_warmup": None,
     "parameters": None,
     # Present but empty, these say what is so anyway.
     "response_cache": {},
@@ -151,6 +153,7 @@ def _spec(config: Any, name: str, *, says_max_batch_size: bool) -> ModelSpec:
         versions=_versions(config),
         filename=config.default_model_filename,
         graph_level=config.optimization.graph.level,
+        warmup=tuple(_warmup(sample) for sample in config.model_warmup),
         parameters=parameters,
     )
     return with_session(spec) if backend else spec
@@ -211,6 +214,27 @@ def _source(entry: Any, path: str) -> str:
     if len(entry.source_input) != 1:
         raise InvalidConfig(f"{path}.source_input: must be one input, got {len(entry.source_input)}")
     return str(entry.source_input[0])
+
+
+def _warmup(sample: Any) -> WarmupSample:
+    inputs = []
+    for name, tensor in sorted(sample.inputs.items()):
+        datatype, choice = _datatype(tensor.data_type), tensor.WhichOneof("input_data_type")
+        if datatype is None or choice is None:
+            raise InvalidConfig(
+                f"model_warmup: sample '{sample.name}': input '{name}' needs data_type, dims, and one of zero_data, "
+                "random_data and input_data_file"
+            )
+        inputs.append(
+            WarmupInput(
+                name=name,
+                datatype=datatype,
+                dims=tuple(tensor.dims),
+                random=choice == "random_data",
+                filename=tensor.input_data_file,
+            )
+        )
+    return WarmupSample(name=sample.name, rows=sample.batch_size or 1, count=sample.count or 1, inputs=tuple(inputs))
 
 
 def _datatype(number: int) -> DataType | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trilith.core.tensor import DataType, TensorSpec
 from trilith.runtime.schedule import QueuePolicy
 from trilith.runtime.spec import DeclaredTensor, InstanceGroup, QueueConfig
+from trilith.runtime.warmup_sample import WarmupSample
 from trilith.wire.oip_messages import model_config_messages
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def model_config(handle: ModelHandle) -> Any:
         _fill_batching(config.dynamic_batching, spec.queue, handle.max_batch_size)
     if spec.graph_level:
         config.optimization.graph.level = spec.graph_level
+    for sample in spec.warmup:
+        _fill_warmup(config.model_warmup.add(name=sample.name, batch_size=sample.rows, count=sample.count), sample)
     for key, value in spec.parameters.items():
         config.parameters[key].string_value = value
     return config
@@ -91,3 +94,17 @@ def _fill_policy(entry: Any, policy: QueuePolicy) -> None:
     entry.default_timeout_microseconds = round((policy.timeout_s or 0.0) * 1e6)
     entry.allow_timeout_override = policy.allow_timeout_override
     entry.max_queue_size = policy.max_queue_size
+
+
+def _fill_warmup(entry: Any, sample: WarmupSample) -> None:
+    for tensor in sample.inputs:
+        word = "STRING" if tensor.datatype is DataType.BYTES else str(tensor.datatype)
+        made = entry.inputs[tensor.name]
+        made.data_type = model_config_messages().DataType.Value(f"TYPE_{word}")
+        made.dims.extend(tensor.dims)
+        if tensor.filename:
+            made.input_data_file = tensor.filename
+        elif tensor.random:
+            made.random_data = True
+        else:
+            made.zero_data = True

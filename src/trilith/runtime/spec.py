@@ -14,6 +14,7 @@ from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
 from trilith.runtime.joining import BatchInput, BatchOutput, Padding, Unpadding
 from trilith.runtime.schedule import QueuePolicy
+from trilith.runtime.warmup_sample import WarmupSample
 
 DEFAULT_MAX_BATCH_SIZE: Final = 4
 """For a model that batches and does not say how much; Triton's number."""
@@ -231,6 +232,7 @@ class ModelSpec:
         graph_level: Triton's `optimization.graph.level` as configured, kept for the metadata; 0 for none.
         parameters: further options for the backend, and for clients to read.
         source: where the file comes from when the folder does not hold it.
+        warmup: what it is run with before it serves.
         pure: whether running a request twice is harmless, so that a failed batch may be retried in halves.
     """
 
@@ -251,4 +253,5 @@ class ModelSpec:
     graph_level: int = 0
     parameters: Mapping[str, str] = field(default_factory=dict)
     source: ModelSource | None = None
+    warmup: tuple[WarmupSample, ...] = ()
     pure: bool = True

@@ -184,7 +184,7 @@ def test_a_wrong_yaml_key_is_named(tmp_path, text, says):
         ("instance_group { rate_limiter { priority: 1 } }", r"instance_group\.rate_limiter: this field"),
         ("sequence_batching { }", r"sequence_batching: this field"),
         ("ensemble_scheduling { }", r"ensemble_scheduling: this field"),
-        ('model_warmup { name: "w" }', r"model_warmup: this field"),
+        ('model_operations { op_library_filename: "w" }', r"model_operations: this field"),
         ("response_cache { enable: true }", r"response_cache\.enable: this field"),
         ("model_transaction_policy { decoupled: true }", r"model_transaction_policy\.decoupled: this field"),
         (
