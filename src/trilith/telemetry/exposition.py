@@ -18,7 +18,7 @@ CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 def render(metrics: Metrics) -> bytes:
     """All metrics in the Prometheus text format 0.0.4.
 
-    Counters whose names have no `_total` keep them, and their whole numbers are written so: `... 3`, as Triton does.
+    Triton's names stay as they are, and their whole numbers are written as Triton writes them: `... 3`.
     """
     from prometheus_client import CollectorRegistry, generate_latest
 
@@ -62,8 +62,8 @@ def _bucket_texts(buckets: Buckets) -> list[tuple[str, float]]:
 
 
 def _is_bare(snapshot: Snapshot) -> bool:
-    """Whether it is a counter that prometheus-client would give another name."""
-    return snapshot.kind == "counter" and not snapshot.name.endswith("_total")
+    """Whether it has a name of Triton's; prometheus-client would give a counter another one."""
+    return snapshot.kind != "histogram" and snapshot.name.startswith("nv_")
 
 
 def _bare_text(snapshot: Snapshot) -> str:

@@ -27,3 +27,17 @@ def test_concurrent_requests_and_an_error(server, module, field):
                 await client.infer("unknown", [])
 
     asyncio.run(main())
+
+
+def test_answers_that_are_compressed_because_the_client_says_so(server):
+    """aiohttp accepts compressed answers without being asked to."""
+
+    async def main():
+        async with tritonclient.http.aio.InferenceServerClient(server.http) as client:
+            array = np.arange(50_000, dtype=np.float32)
+            tensor = tritonclient.http.aio.InferInput("INPUT0", [array.size], "FP32")
+            tensor.set_data_from_numpy(array)
+            result = await client.infer("identity_fp32", [tensor])
+            np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), array)
+
+    asyncio.run(main())

@@ -55,6 +55,7 @@ def test_triton_names_and_their_literal_form(scraped):
     for reason in ("BACKEND", "CANCELED", "OTHER", "REJECTED"):
         assert f'nv_inference_request_failure{{model="m",reason="{reason}",version="1"}} 0' in lines
     assert any(line.startswith('nv_model_load_duration_secs{model="m",version="1"} ') for line in lines)
+    assert 'nv_inference_pending_request_count{model="m",version="1"} 0' in lines
     assert "# TYPE nv_inference_request_success counter" in lines
     assert "# TYPE nv_inference_pending_request_count gauge" in lines
 
