@@ -6,7 +6,7 @@ from typing import Final
 
 from trilith.wire.http1 import HttpLimits, Refusal
 from trilith.wire.http1 import refusal as refusals
-from trilith.wire.http2 import Field, RequestHead
+from trilith.wire.http2 import Field, Http2Limits, RequestHead
 
 _MAX_REQUEST_ID_BYTES: Final = 128
 
@@ -26,6 +26,15 @@ def given_request_id(head: RequestHead) -> str:
     given = head.field(b"x-request-id") or b""
     usable = given.isascii() and len(given) <= _MAX_REQUEST_ID_BYTES and given.decode("ascii").isprintable()
     return given.decode("ascii") if usable else ""
+
+
+def http2_limits(limits: HttpLimits) -> Http2Limits:
+    """The bounds of an HTTP server in the terms of HTTP/2. A body that is awaited whole fits a stream's window."""
+    return Http2Limits(
+        max_concurrent_streams=limits.max_concurrent_streams,
+        stream_window_bytes=max(limits.early_start_bytes, limits.read_ahead_bytes),
+        max_header_list_bytes=limits.max_head_bytes,
+    )
 
 
 def violation(head: RequestHead, limits: HttpLimits) -> Refusal | None:

@@ -16,10 +16,11 @@ import asyncio
 import enum
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from trilith.errors import Bug, Cancelled, TrilithError
 from trilith.net.grpc.inbox import MessageInbox
+from trilith.net.grpc.port import CallSink
 from trilith.wire.grpc_compression import GrpcCompression
 from trilith.wire.grpc_messages import Compressed, Message, MessageReader
 from trilith.wire.grpc_metadata import binary_values
@@ -41,41 +42,6 @@ class CallState(enum.IntEnum):
 
 _ANSWERED: Final = CallState.ANSWERED
 _CANCELLED: Final = CallState.CANCELLED
-
-
-class CallSink(Protocol):
-    """What a call needs of its connection.
-
-    Attributes:
-        draining: the client was asked to go elsewhere.
-    """
-
-    draining: bool
-
-    @property
-    def peer_certificate(self) -> Mapping[str, Any] | None:
-        """The client's certificate as `ssl.SSLSocket.getpeercert` gives it."""
-        ...
-
-    def send_reply(self, call: GrpcCall, message: bytes, trailers: Sequence[Field]) -> None:
-        """Sends what is left of head, message and trailers."""
-        ...
-
-    def send_failure(self, call: GrpcCall, status: GrpcStatus, message: str, trailers: Sequence[Field] = ()) -> None:
-        """Ends the call with a status, behind what was sent."""
-        ...
-
-    def send_head(self, call: GrpcCall, metadata: Sequence[Field]) -> None:
-        """Sends the head of an answer in parts."""
-        ...
-
-    def send_message(self, call: GrpcCall, message: bytes) -> bool:
-        """Sends a message; False when the sender should wait for `call.room`."""
-        ...
-
-    def send_end(self, call: GrpcCall, trailers: Sequence[Field]) -> None:
-        """Ends the call with OK, behind what was sent."""
-        ...
 
 
 class GrpcCall:

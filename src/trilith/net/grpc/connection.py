@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from trilith.errors import DeadlineExceeded, Draining, Unsupported
+from trilith.errors import Draining, Unsupported
 from trilith.net.grpc import answers
 from trilith.net.grpc.call import CallState, GrpcCall
 from trilith.net.grpc.deadlines import DeadlineTimer
@@ -32,7 +31,6 @@ from trilith.wire.http2 import (
     ConnectionFailed,
     ConnectionState,
     DataReceived,
-    ErrorCode,
     Event,
     Http2Connection,
     PingAcknowledged,
@@ -86,7 +84,7 @@ class GrpcConnection(asyncio.Protocol):
         self._writer = SocketWriter(
             socket, self._http2, self._counters, server.loop, self._on_written, self._sender.wake
         )
-        self._sender.certificate = lambda: _certificate(socket)
+        self._sender.transport = socket
         self._peer = _address(transport.get_extra_info("peername"))
         self._counters.connections_total += 1
         if len(server.connections) >= self._limits.max_connections or server.draining:
@@ -226,8 +224,8 @@ class GrpcConnection(asyncio.Protocol):
         self._writer.tick(now, self._limits.write_timeout_s)
         if self._writer.closing:
             return
-        self._expire_silent_calls(now)
-        self._reset_unread_answers(now)
+        self._intake.refuse_slow(list(self._calls.values()), now)
+        self._sender.drop_unread(self._stalls.stalled(self._http2.waiting(), now))
         handshake, streams = self._http2.state in _HANDSHAKE, self._http2.open_streams
         match self._life.due(now, handshake=handshake, open_streams=streams, refusing=self._refusing):
             case Due.ABORT_HANDSHAKE:
@@ -247,19 +245,6 @@ class GrpcConnection(asyncio.Protocol):
                 self.cut()
             case Due.NOTHING:
                 return
-
-    def _expire_silent_calls(self, now: float) -> None:
-        limit = now - self._limits.receive_timeout_s
-        for call in [call for call in self._calls.values() if call.state is _RECEIVING and call.received_at < limit]:
-            error = DeadlineExceeded(f"no more of the message came in {self._limits.receive_timeout_s:g} s")
-            self._intake.refuse(call, CallRefusal.SLOW, error)
-
-    def _reset_unread_answers(self, now: float) -> None:
-        for stream_id in self._stalls.stalled(self._http2.waiting(), now):
-            if stream_id not in self._calls:  # else its handler is held as well, and may be for as long as it likes
-                self._counters.write_timeouts += 1
-                self._http2.reset(stream_id, ErrorCode.CANCEL)
-                self._writer.schedule()
 
     # ---- the end
 
@@ -305,11 +290,6 @@ class GrpcConnection(asyncio.Protocol):
     def _on_written(self) -> None:
         if self._refusing and not self._http2.open_streams:
             self._writer.close()
-
-
-def _certificate(socket: asyncio.Transport) -> Mapping[str, Any] | None:
-    found: Mapping[str, Any] | None = socket.get_extra_info("peercert")
-    return found or None
 
 
 def _address(peername: object) -> str:

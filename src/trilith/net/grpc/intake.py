@@ -6,11 +6,11 @@ and its messages follow through its inbox.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from trilith.errors import InvalidInput, PayloadTooLarge, QueueFull, TrilithError, Unsupported
+from trilith.errors import DeadlineExceeded, InvalidInput, PayloadTooLarge, QueueFull, TrilithError, Unsupported
 from trilith.net.grpc.call import CallState, GrpcCall
 from trilith.net.grpc.dispatch import cancel, dispatch
 from trilith.net.grpc.inbox import MessageInbox
@@ -91,6 +91,14 @@ class Intake:
     def refuse(self, call: GrpcCall, why: CallRefusal, error: TrilithError) -> None:
         """Ends a call that the client did wrong, and counts why."""
         self._end(call, why, grpc_status(error), error.message)
+
+    def refuse_slow(self, calls: Sequence[GrpcCall], now: float) -> None:
+        """Ends the calls whose message has stopped coming."""
+        timeout_s = self._server.limits.receive_timeout_s
+        for call in calls:
+            if call.state is _RECEIVING and call.received_at < now - timeout_s:
+                error = DeadlineExceeded(f"no more of the message came in {timeout_s:g} s")
+                self.refuse(call, CallRefusal.SLOW, error)
 
     def _end(self, call: GrpcCall, why: CallRefusal, status: GrpcStatus, message: str) -> None:
         self._server.counters.refused[why] += 1

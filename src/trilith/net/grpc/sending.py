@@ -5,6 +5,7 @@ Rule: a call is in `calls` from its first octet to its outcome, which is counted
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ class CallSender:
         schedule: called when there is output.
     """
 
-    __slots__ = ("_counters", "_http2", "_max_bytes", "_schedule", "_server", "calls", "certificate", "draining")
+    __slots__ = ("_counters", "_http2", "_max_bytes", "_schedule", "_server", "calls", "draining", "transport")
 
     def __init__(self, state: ServerState, http2: Http2Connection, schedule: Callable[[], None]) -> None:
         self._server = state
@@ -39,12 +40,14 @@ class CallSender:
         self._schedule = schedule
         self.draining = False
         self.calls: dict[int, GrpcCall] = {}
-        self.certificate: Callable[[], Mapping[str, Any] | None] = lambda: None
+        self.transport: asyncio.BaseTransport | None = None
+        """Set once there is one."""
 
     @property
     def peer_certificate(self) -> Mapping[str, Any] | None:
         """See `CallSink`."""
-        return self.certificate()
+        found = None if self.transport is None else self.transport.get_extra_info("peercert")
+        return found or None
 
     def send_reply(self, call: GrpcCall, message: bytes, trailers: Sequence[Field]) -> None:
         """See `CallSink`."""
@@ -121,6 +124,17 @@ class CallSender:
             error = DeadlineExceeded("the call's deadline passed before there was an answer")
             self.send_failure(call, grpc_status(error), error.message)
         cancel(call)
+
+    def drop_unread(self, stalled: Sequence[int]) -> None:
+        """Drops whole answers among the streams that do not move.
+
+        A handler that still sends is held as well, and may be for as long as it likes.
+        """
+        for stream_id in stalled:
+            if stream_id not in self.calls:
+                self._counters.write_timeouts += 1
+                self._http2.reset(stream_id, ErrorCode.CANCEL)
+                self._schedule()
 
     def taken_back(self, stream_id: int) -> None:
         """The stream is gone."""

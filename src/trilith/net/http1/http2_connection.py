@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from trilith.net.http1.dispatch import dispatch, tell_disconnect
 from trilith.net.http1.http2_exchange import Http2Exchange
+from trilith.net.http1.http2_unwanted import UnwantedBodies
 from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.state import ServerState
 from trilith.net.http2_stalls import StallWatch
@@ -26,7 +27,6 @@ from trilith.wire.http2 import (
     ErrorCode,
     Event,
     Http2Connection,
-    Http2Limits,
     PingAcknowledged,
     RequestReceived,
     RequestRefused,
@@ -34,21 +34,11 @@ from trilith.wire.http2 import (
     TrailersReceived,
 )
 from trilith.wire.http2_heads import Http2Heads
-from trilith.wire.http2_request import violation
+from trilith.wire.http2_request import http2_limits, violation
 
 _HANDSHAKE: Final = (ConnectionState.AWAIT_PREFACE, ConnectionState.AWAIT_SETTINGS)
 _DRAIN_PING: Final = b"trl drn\0"
 _DRAIN_HEARD_S: Final = 1.0
-
-
-class _Unwanted:
-    """What is still read of a body whose request was answered: so many octets, and until when."""
-
-    __slots__ = ("left_bytes", "until")
-
-    def __init__(self, until: float, left_bytes: int) -> None:
-        self.until = until
-        self.left_bytes = left_bytes
 
 
 class HttpOverHttp2(asyncio.Protocol):
@@ -58,22 +48,15 @@ class HttpOverHttp2(asyncio.Protocol):
     _writer: SocketWriter
 
     def __init__(self, state: ServerState, *, peer: str) -> None:
-        self._state = state
+        self.state = state
         self.limits = state.limits
         self.loop = state.loop
         self.peer = peer
         self.heads: Http2Heads = state.http2_heads
         now = time.monotonic()
-        self.http2 = Http2Connection(
-            Http2Limits(
-                max_concurrent_streams=state.limits.max_concurrent_streams,
-                stream_window_bytes=max(state.limits.early_start_bytes, state.limits.read_ahead_bytes),
-                max_header_list_bytes=state.limits.max_head_bytes,
-            ),
-            now=now,
-        )
+        self.http2 = Http2Connection(http2_limits(state.limits), now=now)
         self._exchanges: dict[int, Http2Exchange] = {}
-        self._unwanted: dict[int, _Unwanted] = {}
+        self._unwanted = UnwantedBodies(state.limits)
         self._early: list[Http2Exchange] = []
         self._stalls = StallWatch(state.limits.write_timeout_s)
         self._made_at = self._busy_at = now
@@ -85,7 +68,7 @@ class HttpOverHttp2(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is ours."""
         self._transport = cast("asyncio.Transport", transport)
-        state = self._state
+        state = self.state
         self._writer = SocketWriter(
             self._transport, self.http2, state.counters, state.loop, self._on_written, self._on_cut
         )
@@ -99,7 +82,7 @@ class HttpOverHttp2(asyncio.Protocol):
         if writer.closing:
             return
         now = time.monotonic()
-        self._state.counters.bytes_received += len(data)
+        self.state.counters.bytes_received += len(data)
         writer.gather()
         for event in self.http2.receive(data, now):
             self._on_event(event, now)
@@ -123,7 +106,7 @@ class HttpOverHttp2(asyncio.Protocol):
         """The socket is gone."""
         self._writer.closing = True
         self._all_gone()
-        self._state.forget(self)
+        self.state.forget(self)
 
     # ---- events
 
@@ -143,21 +126,21 @@ class HttpOverHttp2(asyncio.Protocol):
             case DataReceived(stream_id=stream_id, data=data, end_stream=ended):
                 self._on_data(stream_id, data, ended=ended, now=now)
             case TrailersReceived(stream_id=stream_id):
-                self._unwanted.pop(stream_id, None)
+                self._unwanted.forget(stream_id)
                 if stream_id in self._exchanges:
                     self._complete(self._exchanges[stream_id], now)
             case StreamReset(stream_id=stream_id, refusal=why):
                 if why is not None:
-                    self._state.counters.refused[why] += 1
-                self._unwanted.pop(stream_id, None)
+                    self.state.counters.refused[why] += 1
+                self._unwanted.forget(stream_id)
                 self._gone(self._exchanges.pop(stream_id, None))
             case RequestRefused():
-                self._state.counters.refused["streams"] += 1
+                self.state.counters.refused["streams"] += 1
             case PingAcknowledged(payload=payload):
                 if payload == _DRAIN_PING and self._drain_at is not None:
                     self._finish_drain()
             case ConnectionFailed(refusal=why):
-                self._state.counters.refused[why] += 1
+                self.state.counters.refused[why] += 1
                 self._all_gone()
                 self._writer.close(linger=True)
             case _:
@@ -182,19 +165,17 @@ class HttpOverHttp2(asyncio.Protocol):
 
     def _on_unwanted(self, stream_id: int, size_bytes: int, *, ended: bool) -> None:
         """More of a body whose request was answered."""
-        unwanted = self._unwanted.get(stream_id)
-        if unwanted is None:
+        if stream_id not in self._unwanted:
             return
-        unwanted.left_bytes -= size_bytes
         if ended:
-            del self._unwanted[stream_id]
-        elif unwanted.left_bytes < 0:
-            self._stop_reading(stream_id)
-        else:
+            self._unwanted.forget(stream_id)
+        elif self._unwanted.received(stream_id, size_bytes):
             self.http2.release(stream_id, size_bytes)
+        else:
+            self._stop_reading(stream_id)
 
     def _stop_reading(self, stream_id: int) -> None:
-        del self._unwanted[stream_id]
+        self._unwanted.forget(stream_id)
         self.http2.reset(stream_id, ErrorCode.NO_ERROR)
         self._writer.schedule()
 
@@ -208,10 +189,10 @@ class HttpOverHttp2(asyncio.Protocol):
             return
         request.queued = True
         request.received_at = now
-        dispatch(self._state, request)
+        dispatch(self.state, request)
 
     def _refuse(self, exchange: Http2Exchange, found: Refusal) -> None:
-        self._state.counters.refused[found.reason] += 1
+        self.state.counters.refused[found.reason] += 1
         request = exchange.request
         if request.inbound is not None:
             request.inbound.discard()
@@ -226,7 +207,7 @@ class HttpOverHttp2(asyncio.Protocol):
         request = exchange.request
         callback = request.client_gone()
         exchange.room()
-        self._state.counters.disconnects += 1
+        self.state.counters.disconnects += 1
         if callback is not None:
             tell_disconnect(request, callback)
 
@@ -244,35 +225,16 @@ class HttpOverHttp2(asyncio.Protocol):
         found: Mapping[str, object] | None = self._transport.get_extra_info("peercert")
         return found or None
 
-    def next_request_id(self) -> str:
-        """A new id."""
-        return self._state.next_request_id()
-
     def schedule(self) -> None:
         """There is output."""
         self._writer.schedule()
 
-    def count_answer(self, status: int) -> None:
-        """An answer was given, or has begun."""
-        self._state.counters.responses[status] += 1
-
-    def count_aborted_stream(self) -> None:
-        """A streamed answer ends in an error."""
-        self._state.counters.aborted_streams += 1
-
     def reads_on(self, request: HttpRequest, stream_id: int) -> bool:
-        """Whether what is left of the body of an answered request is read and dropped, rather than refused.
-
-        Many clients read no answer before they have sent all; the connection stays of use either way.
-        """
+        """Whether what is left of the body of an answered request is read and dropped, rather than refused."""
         body = request.inbound
         if request.complete or body is None:
             return False
-        left = self.limits.discard_bytes if request.content_length is None else request.content_length - body.received
-        if left > self.limits.discard_bytes:
-            return False
-        self._unwanted[stream_id] = _Unwanted(self._state.now + self.limits.linger_timeout_s, left)
-        return True
+        return self._unwanted.admit(stream_id, body, request.content_length, self.state.now)
 
     def answered(self, stream_id: int) -> None:
         """The whole answer is on its way."""
@@ -324,10 +286,10 @@ class HttpOverHttp2(asyncio.Protocol):
             stalled = body is not None and not body.complete and not body.full and not body.discarding
             if stalled and not exchange.request.awaits_continue and now - exchange.read_at > limits.body_timeout_s:
                 self._refuse(exchange, refusal.BODY_TIMEOUT)
-        for stream_id in [each for each, unwanted in self._unwanted.items() if unwanted.until < now]:
+        for stream_id in self._unwanted.late(now):
             self._stop_reading(stream_id)
         for stream_id in self._stalls.stalled(self.http2.waiting(), now):
-            self._state.counters.write_timeouts += 1
+            self.state.counters.write_timeouts += 1
             self.http2.reset(stream_id, ErrorCode.CANCEL)
             self._gone(self._exchanges.pop(stream_id, None))
             self._writer.schedule()

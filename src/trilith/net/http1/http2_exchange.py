@@ -54,7 +54,7 @@ class Http2Exchange:
             query,
             header_list(head),
             head.content_length,
-            given_request_id(head) or connection.next_request_id(),
+            given_request_id(head) or connection.state.next_request_id(),
             True,
             False,
             expects,
@@ -129,12 +129,12 @@ class Http2Exchange:
             http2.end(self._stream_id, read_on=read_on)
         else:
             http2.send_headers(self._stream_id, head, read_on=read_on)
-        self._connection.count_answer(status)
+        self._connection.state.counters.responses[status] += 1
         self._connection.answered(self._stream_id)
 
     def begin_answer(self, status: int, head: EncodedHeaders) -> None:
         """See `HttpSink`."""
-        self._connection.count_answer(status)
+        self._connection.state.counters.responses[status] += 1
         self._connection.http2.begin(self._stream_id, head)
         self._connection.schedule()
 
@@ -164,7 +164,7 @@ class Http2Exchange:
 
     def count_aborted_stream(self) -> None:
         """See `HttpSink`."""
-        self._connection.count_aborted_stream()
+        self._connection.state.counters.aborted_streams += 1
 
     def abort(self) -> None:
         """Resets the stream: the client cannot take what it has for the whole."""
