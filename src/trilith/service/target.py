@@ -22,7 +22,16 @@ from trilith.service.spec import SERVICE_ATTRIBUTE, ServiceSpec
 _FORMS: Final = "a target is a folder of models, `module:Name` or `path/to/file.py:Name`"
 _APPLICATION_FILES: Final = (".yaml", ".yml", ".toml", ".json")
 _SHOWN: Final = 20
-_EXTRAS: Final = {"PIL": "image", "onnxruntime": "onnx"}
+_EXTRAS: Final = {
+    "PIL": "image",
+    "lightgbm": "lightgbm",
+    "onnxruntime": "onnx",
+    "openvino": "openvino",
+    "sklearn": "sklearn",
+    "skops": "sklearn",
+    "torch": "pytorch",
+    "xgboost": "xgboost",
+}
 
 
 class TargetKind(enum.StrEnum):

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import uvloop
-from backend_cases import CASES, needs, table
+from backend_cases import CASES, needs
+from backend_models import table
 
 from trilith.core.tensor import NUMPY_OF, TensorSpec
 from trilith.errors import InvalidConfig, SetupError

@@ -5,7 +5,8 @@ import asyncio
 import numpy as np
 import pytest
 import uvloop
-from backend_cases import need, table, write_fil, write_lightgbm, write_openvino, write_script
+from backend_cases import need
+from backend_models import table, write_fil, write_lightgbm, write_openvino, write_script
 
 from trilith.runtime import InferRequest, Runtime
 

@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from backend_cases import need, table, write_openvino
+from backend_cases import need
+from backend_models import table, write_openvino
 
 from trilith.core.tensor import NUMPY_OF, DataType, TensorSpec
 from trilith.errors import InvalidConfig, InvalidInput, SetupError
