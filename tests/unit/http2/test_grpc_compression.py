@@ -170,3 +170,28 @@ def test_what_waits_inflates_only_when_it_is_taken():
         assert client.state.buffered_bytes == 0
 
     asyncio.run(main())
+
+
+def test_compression_is_settled_with_the_head():
+    async def main():
+        client = MemoryClient()
+        accepts = (b"grpc-accept-encoding", b"gzip,deflate")
+        client.send(client.call(1, b"", accepts) + client.call(3, b"", accepts))
+        plain, deflated = client.calls
+        plain.begin()
+        plain.compression = GrpcCompression(min_bytes=1)
+        plain.reply(b"a" * 100)
+        fields, body, _ = client.answer()
+        assert b"grpc-encoding" not in fields
+        assert body == framed(b"a" * 100, flag=0)
+        deflated.compression = GrpcCompression(encoding="deflate", min_bytes=1)
+        await deflated.send(b"a" * 100)
+        deflated.compression = None
+        deflated.reply(b"b" * 100)
+        fields, body, _ = client.answer()
+        assert fields[b"grpc-encoding"] == b"deflate"
+        first = int.from_bytes(body[1:5], "big")
+        assert zlib.decompress(body[5 : 5 + first]) == b"a" * 100
+        assert zlib.decompress(body[10 + first :]) == b"b" * 100
+
+    asyncio.run(main())

@@ -67,6 +67,7 @@ class GrpcCall:
         "_request_id",
         "compression",
         "deadline",
+        "encoder",
         "head_sent",
         "held_bytes",
         "inbox",
@@ -95,6 +96,7 @@ class GrpcCall:
         self.received_at = now
         self.peer = peer
         self.compression: GrpcCompression | None = None
+        self.encoder: GrpcCompression | None = None
         self.on_cancel: Callable[[], None] | None = None
         self.on_drain: Callable[[], None] | None = None
         self.state = CallState.RECEIVING

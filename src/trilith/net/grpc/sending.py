@@ -55,7 +55,7 @@ class CallSender:
             error = self._too_large(message)
             self.send_failure(call, grpc_status(error), error.message)
             return
-        if call.head_sent or call.compression is not None:
+        if call.head_sent or (call.compression is not None and call.accepts(call.compression.name)):
             self.send_message(call, message)
             self.send_end(call, trailers)
             return
@@ -74,9 +74,10 @@ class CallSender:
 
     def send_head(self, call: GrpcCall, metadata: Sequence[Field]) -> None:
         """See `CallSink`."""
-        if call.compression is not None and not call.accepts(call.compression.name):
-            call.compression = None
-        self._http2.begin(call.stream_id, answers.head(metadata, call.compression))
+        compression = call.compression
+        if compression is not None and call.accepts(compression.name):
+            call.encoder = compression
+        self._http2.begin(call.stream_id, answers.head(metadata, call.encoder))
         call.head_sent = True
         self._schedule()
 
@@ -86,10 +87,10 @@ class CallSender:
             raise self._too_large(message)
         if not call.head_sent:
             self.send_head(call, ())
-        compression = call.compression
-        compressed = compression is not None and len(message) >= compression.min_bytes
-        if compression is not None and compressed:
-            message = compression.compress(message)
+        encoder = call.encoder
+        compressed = encoder is not None and len(message) >= encoder.min_bytes
+        if encoder is not None and compressed:
+            message = encoder.compress(message)
         prefix = message_prefix(len(message), compressed=compressed)
         room = self._http2.send_data(call.stream_id, (prefix, message))
         self._schedule()
