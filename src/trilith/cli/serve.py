@@ -22,7 +22,7 @@ def serve(
     replicas: int | None = None,
     reload: bool = False,
     models: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
-    model_repository: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
+    model_repository: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     model_control_mode: Literal["none", "poll", "explicit"] = "none",
     load_model: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     repository_poll_secs: float = 15.0,
@@ -45,7 +45,7 @@ def serve(
     Parameters
     ----------
     target
-        A model repository folder (`models/`), or a service: `module:Name`, `path/to/app.py:Name`.
+        A model repository folder (`models/`, `s3://bucket/models`), or a service: `module:Name`, `path/to/app.py:Name`.
     host
         Address to listen on. 127.0.0.1 is reached from this machine only; 0.0.0.0 from everywhere.
     http_port
@@ -61,7 +61,7 @@ def serve(
     models
         A folder in which `trilith.model(NAME)` looks first. May be given several times.
     model_repository
-        A further folder of models, served beside the target. May be given several times.
+        A further folder of models (or its URL), served beside the target. May be given several times.
     model_control_mode
         Who decides which models are loaded: `none`, all at the start; `poll`, the folders, when they change;
         `explicit`, clients.
@@ -132,9 +132,9 @@ def serve(
         raise InvalidConfig(f"--repository-poll-secs must be above 0, got {repository_poll_secs}")
     if model_load_thread_count < 1:
         raise InvalidConfig(f"--model-load-thread-count must be at least 1, got {model_load_thread_count}")
-    for folder in model_repository:
-        if not folder.is_dir():
-            raise InvalidConfig(f"--model-repository {folder}: there is no such folder")
+    for root in model_repository:
+        if "://" not in root and not Path(root).is_dir():
+            raise InvalidConfig(f"--model-repository {root}: there is no such folder")
     options = ServeOptions(
         target=target,
         host=host,
@@ -152,7 +152,7 @@ def serve(
         tls_key=str(tls_key) if tls_key is not None else None,
         tls_client_ca=str(tls_client_ca) if tls_client_ca is not None else None,
         repository=RepositoryOptions(
-            roots=tuple(str(path.resolve()) for path in model_repository),
+            roots=model_repository,
             mode=model_control_mode,
             load=load_model or None,
             poll_s=repository_poll_secs,

@@ -17,7 +17,7 @@ from trilith.runtime.changes import ControlMode, Listing, decide
 from trilith.runtime.fingerprint import Fingerprints
 from trilith.runtime.keeper import LoadFailed, ModelKeeper
 from trilith.runtime.overrides import Override
-from trilith.runtime.repository import NoVersion, find_models
+from trilith.runtime.repository import NoVersion
 
 _log: Final = logging.getLogger("trilith.runtime")
 
@@ -71,7 +71,7 @@ class RepositoryControl:
         models = self._keeper.models
         names = set(models)
         if self._mode is ControlMode.EXPLICIT and not ready_only:
-            names.update(await asyncio.to_thread(find_models, self._keeper.roots))
+            names.update(await asyncio.to_thread(self._keeper.roots.find))
         entries: list[dict[str, str]] = []
         for name in sorted(names):
             handles = models[name].handles if name in models else []
@@ -108,7 +108,7 @@ class RepositoryControl:
         """
         self._check(name)
         if name not in self._keeper.models:
-            if name not in await asyncio.to_thread(find_models, self._keeper.roots):
+            if name not in await asyncio.to_thread(self._keeper.roots.find):
                 raise UnknownModel(f"failed to unload '{name}', Request for unknown model: '{name}' is not found")
             return
         await self._finish(self._keeper.unload(name))
@@ -138,12 +138,11 @@ class RepositoryControl:
     async def _load_with(self, name: str, override: Override | None) -> None:
         if override is None or override.folder is None:
             known = self._keeper.models.get(name)
-            found = await asyncio.to_thread(find_models, self._keeper.roots)
+            found = await asyncio.to_thread(self._keeper.roots.find)
             if name not in found and (known is None or known.path is None):
-                roots = ", ".join(map(str, self._keeper.roots))
                 raise SetupError(
                     f"failed to load '{name}', failed to poll from model repository: there is no folder of that "
-                    f"name in {roots}"
+                    f"name in {self._keeper.roots}"
                 )
         try:
             handles = await self._keeper.load(name, override=override)
@@ -201,7 +200,7 @@ class RepositoryControl:
             _log.error("model %s: %s", failed, error.message)
 
     def _listing(self) -> Listing:
-        found = find_models(self._keeper.roots)
+        found = self._keeper.roots.find(whole=self._mode is ControlMode.POLL)
         if self._mode is not ControlMode.POLL:
             return dict.fromkeys(found, "")
         return {name: self._fingerprints.of(folders) for name, folders in found.items()}

@@ -24,7 +24,8 @@ from trilith.runtime.handle import ModelHandle
 from trilith.runtime.life import ModelEvent
 from trilith.runtime.loading import LoadedVersion, load_more, load_version
 from trilith.runtime.overrides import Override
-from trilith.runtime.repository import ModelPlan, find_models, plan_model
+from trilith.runtime.repository import ModelPlan, plan_model
+from trilith.runtime.roots import Roots
 from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.progress import Progress
 from trilith.runtime.spec import ModelSpec
@@ -84,13 +85,13 @@ class ModelKeeper:
     def __init__(
         self,
         *,
-        roots: Sequence[Path],
+        roots: Roots,
         kinds: Mapping[str, BackendKind],
         serve: Serve,
         progress: Progress,
         drain_timeout_s: float,
     ) -> None:
-        self.roots = list(roots)
+        self.roots = roots
         self.models: dict[str, Model] = {}
         self.routes: dict[tuple[str, str], ServedModel] = {}
         self.loaders: ThreadPoolExecutor | None = None
@@ -175,10 +176,10 @@ class ModelKeeper:
         if override is not None and override.folder is not None:
             path = override.folder
         if path is None:
-            folders = find_models(self.roots).get(name, [])
+            folders = self.roots.fetch(name)
             if not folders:
                 raise UnknownReference(
-                    f"failed to load '{name}', no such model folder in the repositories {_joined(self.roots)}"
+                    f"failed to load '{name}', no such model folder in the repositories {self.roots}"
                 )
             if len(folders) > 1:
                 raise SetupError(f"model '{name}' stands in more than one repository: {_joined(folders)}")

@@ -38,7 +38,9 @@ from trilith.runtime.handle import ModelHandle
 from trilith.runtime.keeper import LoadFailed, ModelKeeper
 from trilith.runtime.loading import LoadedVersion
 from trilith.runtime.outbox import Outbox
+from trilith.runtime.roots import Roots
 from trilith.runtime.served import ServedModel
+from trilith.runtime.sources.cache import cache_root
 from trilith.runtime.sources.progress import Progress, silent
 from trilith.runtime.statistics import ModelStatistics
 from trilith.runtime.ticket import OnDone, Ticket
@@ -85,7 +87,7 @@ class Runtime:
     """Serves the models of some repositories.
 
     Args:
-        repositories: folders of model folders.
+        repositories: folders of model folders; a URL such as `s3://bucket/models` is mirrored to the cache.
         config: how to work.
         clock: tells the time.
     """
@@ -97,7 +99,7 @@ class Runtime:
         self._clock: Clock = clock or MonotonicClock()
         self._kinds = {**builtin_backends(), **self._config.backends}
         self._keeper = ModelKeeper(
-            roots=[Path(root) for root in repositories],
+            roots=Roots(repositories, cache_root() / "repositories"),
             kinds=self._kinds,
             serve=self._serve,
             progress=self._config.progress,

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 IDENTITY = 'backend: "identity" max_batch_size: 4 input { name: "x" dims: [ 1 ] } output { name: "y" dims: [ 1 ] }'
 BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [1]}]}
 
@@ -74,3 +76,11 @@ def test_options_that_contradict_each_other(serve, tmp_path):
     ]:
         server = serve(tmp_path / "models", *map(str, arguments), ready=False)
         server.wait_line(says)
+
+
+def test_a_repository_behind_a_url(serve, tmp_path, monkeypatch):
+    pytest.importorskip("fsspec")
+    monkeypatch.setenv("TRILITH_CACHE", str(tmp_path / "cache"))
+    write(tmp_path / "models", "a")
+    server = serve(f"file://{tmp_path}/models")
+    assert server.post("/v2/models/a/infer", BODY)[1]["outputs"][0]["data"] == [1.0]

@@ -36,6 +36,7 @@ ENTRANCES = {
     "tritonclient": set(),  # its message modules are loaded by file, without its package
     "grpc": set(),
     "h2": set(),
+    "fsspec": {"runtime/roots.py"},
     "hyperframe": set(),
     "ray": set(),
     "torch": {"runtime/backends/pytorch.py", "runtime/backends/python/pb_utils/tensor.py"},

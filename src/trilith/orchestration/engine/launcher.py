@@ -91,7 +91,7 @@ class Launcher:
     @property
     def serves_repository(self) -> bool:
         """Whether the target is a folder of models; otherwise it is a service."""
-        return Path(self._options.target).is_dir()
+        return "://" in self._options.target or Path(self._options.target).is_dir()
 
     @property
     def http_address(self) -> str:

@@ -1,0 +1,166 @@
+"""Repositories behind URLs: what is fetched, when, and what is left of it."""
+
+import errno
+import io
+
+import numpy as np
+import pytest
+
+fsspec = pytest.importorskip("fsspec")
+
+from trilith.core.request import InferRequest  # noqa: E402
+from trilith.errors import SetupError, UnknownReference  # noqa: E402
+from trilith.runtime import ControlMode, Runtime, RuntimeConfig  # noqa: E402
+from trilith.runtime.roots import Roots  # noqa: E402
+from trilith.testing.backends import EchoBackend, kind_of  # noqa: E402
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    """A file system of its own behind `memory://`, with a repository of two models; and a cache of its own."""
+    system = fsspec.filesystem("memory")
+    monkeypatch.setattr(type(system), "store", {})
+    monkeypatch.setattr(type(system), "pseudo_dirs", [""])
+    monkeypatch.setenv("TRILITH_CACHE", str(tmp_path / "cache"))
+    for name in ("a", "b"):
+        system.pipe(f"/bucket/{name}/1/model.twin", b"one")
+        system.pipe(f"/bucket/{name}/model.yaml", b"max_batch_size: 4")
+    return system
+
+
+def files(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_names_and_configurations_first_and_files_when_they_are_wanted(memory, tmp_path):
+    roots = Roots(["memory://bucket"], tmp_path)
+    found = roots.find()
+    assert sorted(found) == ["a", "b"]
+    mirror = found["a"][0].parent
+    assert files(mirror) == ["a/model.yaml", "b/model.yaml"]
+    assert roots.fetch("a") == [mirror / "a"]
+    assert files(mirror) == ["a/1/model.twin", "a/model.yaml", "b/model.yaml"]
+    memory.rm("/bucket/a", recursive=True)
+    memory.pipe("/bucket/b/model.yaml", b"max_batch_size: 8")
+    assert sorted(roots.find()) == ["b"]
+    assert files(mirror) == ["b/model.yaml"]
+    assert (mirror / "b" / "model.yaml").read_text() == "max_batch_size: 8"
+    assert len(files(mirror.parent / "blobs")) == 1
+
+
+def test_what_was_fetched_is_not_fetched_again(memory, tmp_path, monkeypatch):
+    opened = []
+    real = type(memory).open
+
+    def opening(self, path, *rest, **more):
+        opened.append(path)
+        return real(self, path, *rest, **more)
+
+    monkeypatch.setattr(type(memory), "open", opening)
+    for _ in range(2):  # the second as a process that starts anew
+        roots = Roots(["memory://bucket"], tmp_path)
+        roots.find(whole=True)
+        roots.fetch("a")
+    assert len(opened) == 4
+
+
+def test_a_fetch_that_fails_leaves_nothing(memory, tmp_path, monkeypatch):
+    roots = Roots(["memory://bucket"], tmp_path)
+    mirror = roots.find()["a"][0].parent
+
+    class Cut(io.BytesIO):
+        def read(self, size=-1):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(type(memory), "open", lambda *_, **__: Cut())
+    with pytest.raises(SetupError, match=r"memory://bucket: no room for the models in .*free some"):
+        roots.fetch("a")
+    assert files(mirror) == ["a/model.yaml", "b/model.yaml"]
+    assert not [name for name in files(mirror.parent / "blobs") if name.startswith(".fetching")]
+    monkeypatch.undo()
+
+
+def test_what_is_not_there(memory, tmp_path):
+    with pytest.raises(UnknownReference, match="memory://nowhere is not a folder"):
+        Roots(["memory://nowhere"], tmp_path).find()
+    with pytest.raises(UnknownReference, match="nope://x: Protocol not known"):
+        Roots(["nope://x"], tmp_path).find()
+
+
+@pytest.mark.parametrize("scheme", ["memory", "file"])
+def test_served(memory, tmp_path, run, scheme):
+    url = "memory://bucket"
+    if scheme == "file":
+        memory.get("/bucket", str(tmp_path / "bucket"), recursive=True)
+        url = f"file://{tmp_path}/bucket"
+    kind = kind_of(lambda file: EchoBackend(), filename="model.twin")
+
+    async def main():
+        config = RuntimeConfig(backends={"twin": kind}, mode=ControlMode.EXPLICIT)
+        async with Runtime(url, config=config) as runtime:
+            assert [entry["name"] for entry in await runtime.repository.index(ready_only=False)] == ["a", "b"]
+            await runtime.repository.load("b", {})
+            await runtime.infer(InferRequest(model="b", inputs={"x": np.ones((1, 2), np.float32)}))
+            with pytest.raises(SetupError, match="failed to load 'c', failed to poll from model repository"):
+                await runtime.repository.load("c", {})
+
+    run(main())
+
+
+def test_polled(memory, run):
+    made = []
+
+    def create(file):
+        made.append(file.path.read_text())
+        return EchoBackend()
+
+    async def main():
+        kind = kind_of(create, filename="model.twin")
+        config = RuntimeConfig(backends={"twin": kind}, mode=ControlMode.POLL, poll_s=3600.0)
+        async with Runtime("memory://bucket", config=config) as runtime:
+            assert made == ["one", "one"]
+            await runtime.repository.poll()
+            memory.pipe("/bucket/a/1/model.twin", b"two")
+            await runtime.repository.poll()
+            assert made == ["one", "one", "two"]
+            memory.rm("/bucket/a", recursive=True)
+            await runtime.repository.poll()
+            assert runtime.model("a").unloaded
+            assert runtime.model("b").ready
+
+    run(main())
+
+
+@pytest.mark.full
+def test_s3(tmp_path, monkeypatch, run):
+    pytest.importorskip("s3fs")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        options = {"endpoint_url": f"http://{host}:{port}", "key": "k", "secret": "s"}
+        monkeypatch.setitem(fsspec.config.conf, "s3", options)
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        monkeypatch.setenv("TRILITH_CACHE", str(tmp_path / "cache"))
+        system = fsspec.filesystem("s3", skip_instance_cache=True)
+        system.mkdir("bucket")
+        system.pipe("bucket/models/a/1/model.twin", b"one")
+        system.pipe("bucket/models/a/model.yaml", b"max_batch_size: 4")
+        made = []
+
+        def create(file):
+            made.append(file.path.read_text())
+            return EchoBackend()
+
+        async def main():
+            kind = kind_of(create, filename="model.twin")
+            config = RuntimeConfig(backends={"twin": kind}, mode=ControlMode.POLL, poll_s=3600.0)
+            async with Runtime("s3://bucket/models", config=config) as runtime:
+                await runtime.infer(InferRequest(model="a", inputs={"x": np.ones((1, 2), np.float32)}))
+                system.pipe("bucket/models/a/1/model.twin", b"two")
+                await runtime.repository.poll()
+                assert made == ["one", "two"]
+
+        run(main())
+    finally:
+        server.stop()
