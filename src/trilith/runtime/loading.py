@@ -5,10 +5,13 @@ Rule 1: whatever a backend raises becomes a `SetupError` that names the model; a
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from trilith.core.foreign import named_error
 from trilith.core.model import ModelSignature
@@ -21,6 +24,8 @@ from trilith.runtime.signature import Offer, complete
 from trilith.runtime.sources.progress import Progress
 from trilith.runtime.spec import ModelSource, ModelSpec
 from trilith.runtime.warmup import warm_up
+
+_PROCESSES_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +76,15 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
             )
         batching_config(spec, offer)
         shared = spec.instances.share and first.concurrent
-        for instance in range(1, 1 if shared else spec.instances.count):
-            _add(backends, plan, replace(file, spec=spec, instance=instance))
+        others = [
+            replace(file, spec=spec, instance=instance) for instance in range(1, 1 if shared else spec.instances.count)
+        ]
+        if isinstance(first, RequestBackend):  # processes, which load side by side
+            with ThreadPoolExecutor(_PROCESSES_AT_ONCE) as pool:
+                list(pool.map(functools.partial(_add, backends, plan), others))
+        else:
+            for other in others:
+                _add(backends, plan, other)
         labels = read_labels(plan.folder, plan.spec)
         warm_up(spec, offer, backends, plan.folder)
     except Exception as error:

@@ -134,7 +134,10 @@ class RequestInstance:
                     self._timer = self._loop.call_later(max(found.timeout_s, _TIMER_RESOLUTION_S), self._run)
                 return
             self._begin(found)
-        while self._quick and self._running < _AT_ONCE:
+
+    def _run_ahead(self) -> None:
+        """Called when a batch has ended: what waits then waited for lack of an instance."""
+        while self._quick and 0 < self._running < _AT_ONCE and self._backend.has_room and not self._stopping:
             ahead = self._work.take_ahead()
             if ahead is None:
                 return
@@ -151,6 +154,7 @@ class RequestInstance:
         self._free_at = outcome.finished_at
         self._quick = outcome.finished_at - outcome.started_at < AHEAD_BELOW_S
         self._run()
+        self._run_ahead()
         self._finish(executed_parts(taken, begun_at, outcome, self._clock.now()))
 
     def _stop_timer(self) -> None:

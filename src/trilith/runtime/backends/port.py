@@ -184,6 +184,11 @@ class RequestBackend(ABC):
     def attach(self, loop: asyncio.AbstractEventLoop, offer: Offer, on_life: Callable[[LifeReport], None]) -> None:
         """Makes it take batches. `on_life` is told of each change, the first time that it is alive."""
 
+    @property
+    def has_room(self) -> bool:
+        """Whether it takes another batch before the last one has ended."""
+        return False
+
     @abstractmethod
     def begin(self, batch: RequestBatch, on_done: Callable[[Outcome], None]) -> None:
         """Runs a batch; only while it is alive. `on_done` is called once, never before this returns."""

@@ -50,6 +50,7 @@ from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
 
 FINALIZE_TIMEOUT_S: Final = 30.0
+BUSY_TIMEOUT_S: Final = 1.0
 _TICK_S: Final = 0.1  # while something runs: how soon a model sees that a caller went away
 _IDLE_TICK_S: Final = 1.0
 _EXIT_AFTER_LOSS_S: Final = 2.0
@@ -150,6 +151,11 @@ class PythonBackend(RequestBackend):
         if self._process is not None:
             self._connect(self._process)
         self._tick()
+
+    @property
+    def has_room(self) -> bool:
+        """See `RequestBackend.has_room`. There is none while a large tensor is on its way."""
+        return self._peer is not None and self._peer.credits > 0
 
     def begin(self, batch: RequestBatch, on_done: Callable[[Outcome], None]) -> None:
         """See `RequestBackend.begin`."""
@@ -306,7 +312,8 @@ class PythonBackend(RequestBackend):
             process = self._process
         self._supervisor.stop()
         if process is not None:
-            process.end(FINALIZE_TIMEOUT_S)
+            # What still executes now has overrun the time in which it could have ended.
+            process.end(BUSY_TIMEOUT_S if self._running else FINALIZE_TIMEOUT_S)
         if self._loop is not None:
             self._later(self._loop, self._detach)
         elif process is not None:
