@@ -18,7 +18,8 @@ CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 def render(metrics: Metrics) -> bytes:
     """All metrics in the Prometheus text format 0.0.4.
 
-    Triton's names stay as they are, and their whole numbers are written as Triton writes them: `... 3`.
+    Triton's names, and those of counters that models make, stay as they are, and their whole numbers are written as
+    Triton writes them: `... 3`.
     """
     from prometheus_client import CollectorRegistry, generate_latest
 
@@ -62,7 +63,9 @@ def _bucket_texts(buckets: Buckets) -> list[tuple[str, float]]:
 
 
 def _is_bare(snapshot: Snapshot) -> bool:
-    """Whether it has a name of Triton's; prometheus-client would give a counter another one."""
+    """Whether it has a name of Triton's, or of a model's own; prometheus-client would give a counter another one."""
+    if snapshot.kind == "counter" and not snapshot.name.endswith("_total"):
+        return True
     return snapshot.kind != "histogram" and snapshot.name.startswith("nv_")
 
 

@@ -107,7 +107,7 @@ def test_tritonclient_over_http_and_grpc(served):
             x.set_data_from_numpy(np.array([[99]], np.float32))
             with pytest.raises(module.InferenceServerException, match="ninety-nine is too many"):
                 client.infer("echo", [x])
-    text = served.scrape_until('echo_rows{model="echo",odd="say \\"yes\\""} 2.0')
+    text = served.scrape_until('echo_rows{model="echo",odd="say \\"yes\\""} 2')
     served.scrape_until("echo_size 104.0")
     assert "# HELP echo_rows Rows that the echo saw." in text
     assert "# TYPE echo_rows counter" in text
