@@ -345,6 +345,11 @@ def test_a_reloaded_model_brings_its_new_signature(app, runtime):
 def test_metrics(runtime, metrics):
     metrics.add_source(model_source(runtime))
     lines = render(metrics).decode().splitlines()
+    for reason, count in {"BACKEND": 1, "CANCELED": 1, "OTHER": 0, "REJECTED": 3}.items():
+        assert f'nv_inference_request_failure{{model="m",reason="{reason}",version="1"}} {count}' in lines
+    assert 'nv_inference_request_duration_us{model="m",version="1"} 3000000' in lines
+    assert 'nv_inference_pending_request_count{model="m",version="1"} 1' in lines
+    assert 'nv_model_load_duration_secs{model="m",version="1"} 0.25' in lines
     assert 'trilith_model_rows_total{model="m",version="1"} 5.0' in lines
     assert 'trilith_model_requests_total{model="m",outcome="refused",version="1"} 2.0' in lines
     assert 'trilith_model_requests_total{model="m",outcome="failed",version="1"} 1.0' in lines
