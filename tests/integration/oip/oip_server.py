@@ -21,12 +21,13 @@ MAX_BODY_BYTES = 8 << 20
 
 
 def write_models(root):
-    """`identity_TYPE` for every datatype, `batched`, `slow` (200 ms), and `affine`, an ONNX model: A + B, A * B."""
+    """`identity_TYPE` for every datatype, `batched`, `slow` (200 ms), `slower`, and `affine` in ONNX: A + B, A * B."""
     for datatype in DataType:
         word = "STRING" if datatype is DataType.BYTES else str(datatype)
         _write_identity(root, f"identity_{datatype.lower()}", word, dims="-1", max_batch_size=0)
     _write_identity(root, "batched", "FP32", dims="4", max_batch_size=8)
     _write_identity(root, "slow", "FP32", dims="-1", max_batch_size=0, delay_ms=200)
+    _write_identity(root, "slower", "FP32", dims="-1", max_batch_size=0, delay_ms=1500)
     _write_affine(root / "affine")
 
 
