@@ -15,7 +15,8 @@ from typing import Any, Final
 from trilith.errors import CapacityError, InvalidInput, SetupError, TrilithError, UnknownModel
 from trilith.runtime.changes import ControlMode, Listing, decide
 from trilith.runtime.fingerprint import Fingerprints
-from trilith.runtime.keeper import LoadFailed, ModelKeeper
+from trilith.runtime.keeper import ModelKeeper
+from trilith.runtime.loading import LoadFailed
 from trilith.runtime.overrides import Override
 from trilith.runtime.repository import NoVersion
 

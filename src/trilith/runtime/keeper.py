@@ -22,7 +22,7 @@ from trilith.runtime.backends import Backend, BackendKind, ModelFile
 from trilith.runtime.changes import Reload, Standing, plan_reload
 from trilith.runtime.handle import ModelHandle
 from trilith.runtime.life import ModelEvent
-from trilith.runtime.loading import LoadedVersion, load_more, load_version
+from trilith.runtime.loading import LoadedVersion, LoadFailed, load_more, load_version
 from trilith.runtime.overrides import Override
 from trilith.runtime.repository import ModelPlan, plan_model
 from trilith.runtime.roots import Roots
@@ -35,20 +35,6 @@ _Result = TypeVar("_Result")
 
 Serve = Callable[[ModelHandle, LoadedVersion], ServedModel]
 """Makes what serves a loaded version, says so to its handle, and starts it."""
-
-
-class LoadFailed(SetupError):
-    """Versions of a model cannot be loaded.
-
-    Args:
-        name: the model's name.
-        causes: why, by version.
-    """
-
-    def __init__(self, name: str, causes: Mapping[str, Exception]) -> None:
-        told = "; ".join(f"version {version} is at UNAVAILABLE state: {cause}" for version, cause in causes.items())
-        super().__init__(f"load failed for model '{name}': {told};")
-        self.causes = list(causes.values())
 
 
 class Model:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,20 @@ from trilith.runtime.spec import ModelSource, ModelSpec
 from trilith.runtime.warmup import warm_up
 
 _PROCESSES_AT_ONCE: Final = 4
+
+
+class LoadFailed(SetupError):
+    """Versions of a model cannot be loaded.
+
+    Args:
+        name: the model's name.
+        causes: why, by version.
+    """
+
+    def __init__(self, name: str, causes: Mapping[str, Exception]) -> None:
+        told = "; ".join(f"version {version} is at UNAVAILABLE state: {cause}" for version, cause in causes.items())
+        super().__init__(f"load failed for model '{name}': {told};")
+        self.causes = list(causes.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

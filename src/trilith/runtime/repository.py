@@ -67,9 +67,20 @@ def find_models(roots: Sequence[Path]) -> dict[str, list[Path]]:
         if not root.is_dir():
             raise UnknownReference(f"the model repository {root} is not a folder")
         for folder in sorted(root.iterdir()):
-            if folder.is_dir() and not folder.name.startswith((".", "__")):
+            if folder.is_dir() and _may_be_a_model(folder.name):
                 found.setdefault(folder.name, []).append(folder)
     return found
+
+
+def find_model_folders(name: str, roots: Sequence[Path]) -> list[Path]:
+    """What `find_models` finds for one name, without looking at the others."""
+    if not name or name != Path(name).name or not _may_be_a_model(name):
+        return []
+    return [root / name for root in roots if (root / name).is_dir()]
+
+
+def _may_be_a_model(name: str) -> bool:
+    return not name.startswith((".", "__"))
 
 
 def plan_model(name: str, path: Path, kinds: Mapping[str, BackendKind], config: str | None = None) -> ModelPlan:

@@ -24,7 +24,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from trilith.errors import SetupError, UnknownReference
-from trilith.runtime.repository import PBTXT, YAML, find_models
+from trilith.runtime.repository import PBTXT, YAML, find_model_folders, find_models
 
 _CHUNK_BYTES: Final = 1 << 20
 _FETCHING: Final = ".fetching-"
@@ -75,7 +75,7 @@ class Roots:
         """
         for remote in self._remotes:
             remote.list(whole=False, model=name)
-        return find_models(self._folders).get(name, [])
+        return find_model_folders(name, self._folders)
 
 
 def is_remote(repository: str) -> bool:

@@ -35,8 +35,8 @@ from trilith.runtime.backends import BackendKind, builtin_backends
 from trilith.runtime.changes import ControlMode, at_start
 from trilith.runtime.control import RepositoryControl
 from trilith.runtime.handle import ModelHandle
-from trilith.runtime.keeper import LoadFailed, ModelKeeper
-from trilith.runtime.loading import LoadedVersion
+from trilith.runtime.keeper import ModelKeeper
+from trilith.runtime.loading import LoadedVersion, LoadFailed
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.roots import Roots
 from trilith.runtime.served import ServedModel

@@ -5,7 +5,7 @@ import pytest
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime import ModelSpec
 from trilith.runtime.backends import builtin_backends
-from trilith.runtime.repository import find_models, plan_model, read_labels
+from trilith.runtime.repository import find_model_folders, find_models, plan_model, read_labels
 from trilith.runtime.spec import DeclaredTensor
 
 KINDS = builtin_backends()
@@ -26,6 +26,17 @@ def test_only_folders_are_models(tmp_path):
     assert find_models([tmp_path]) == {"a": [tmp_path / "a"], "b": [tmp_path / "b"]}
     with pytest.raises(UnknownReference, match="is not a folder"):
         find_models([tmp_path / "README.md"])
+
+
+def test_one_model_is_found_as_among_all(tmp_path):
+    roots = [tmp_path / "x", tmp_path / "y"]
+    for root in roots:
+        (root / "a").mkdir(parents=True)
+    (roots[0] / ".git").mkdir()
+    (roots[0] / "file").touch()
+    found = find_models(roots)
+    for name in ("a", "b", ".git", "file", "", "..", "../x", "../x/a"):
+        assert find_model_folders(name, roots) == found.get(name, [])
 
 
 def test_the_latest_version_is_planned(tmp_path):
