@@ -42,8 +42,10 @@ def warm_up(spec: ModelSpec, offer: Offer, backends: Sequence[Backend | RequestB
             batch = _batch(spec, sample, offer, folder)
             for backend in backends:
                 if isinstance(backend, RequestBackend):
-                    raise SetupError(f"model_warmup is not offered for the backend {spec.backend!r}; remove it")
-                _run(backend, batch, sample.count)
+                    for _ in range(sample.count):
+                        backend.warm(batch.inputs, batch.outputs)
+                else:
+                    _run(backend, batch, sample.count)
         except Exception as error:
             said = error.message if isinstance(error, SetupError) else named_error(error)
             raise SetupError(f"model '{spec.name}': failed to run warmup sample '{sample.name}': {said}") from error

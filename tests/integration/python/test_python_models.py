@@ -279,6 +279,33 @@ def test_an_input_may_be_left_out_where_the_model_says_so(repository, run):
     run(main())
 
 
+WARM = """
+backend: "python"
+model_warmup { name: "two" count: 2 batch_size: 1
+  inputs { key: "x" value { data_type: TYPE_FP32 dims: [ 3 ] zero_data: true } } }
+"""
+
+
+def test_a_model_is_warmed_before_it_serves(repository, run, tmp_path):
+    witness = tmp_path / "witness"
+    body = f"""
+    with open({str(witness)!r}, "a") as file:
+        file.write(str(x.shape))
+    return x
+    """
+    write_model(repository, "echo", echo_with(run=body), pbtxt=WARM)
+    write_model(repository, "bad", echo_with(run="raise ValueError('cold')"), pbtxt=WARM)
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            assert witness.read_text() == "(1, 3)(1, 3)"
+            assert (await runtime.infer(ask("echo", 1))).outputs["y"].tolist() == [[1]]
+            assert "failed to run warmup sample 'two'" in runtime.model("bad").reason
+            assert "ValueError: cold" in runtime.model("bad").reason
+
+    run(main())
+
+
 def test_a_model_finalizes_when_it_is_unloaded(repository, run, tmp_path):
     witness = tmp_path / "witness"
     write_model(repository, "echo", echo_with(finalize=f"open({str(witness)!r}, 'w').write('done')"))

@@ -19,7 +19,7 @@ from typing import Protocol
 from trilith.core.model import ModelSignature
 from trilith.core.request import InferRequest, Parameter
 from trilith.core.tensor import Array
-from trilith.errors import TrilithError
+from trilith.errors import SetupError, TrilithError
 from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
 from trilith.telemetry import Snapshot
@@ -179,6 +179,14 @@ class RequestBackend(ABC):
     @abstractmethod
     def completed(self) -> ModelSpec:
         """The configuration with what the model says of itself. After `load`."""
+
+    def warm(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> None:
+        """Runs one request, after `load` and before `attach`, and again whenever the instance is started anew. Blocks.
+
+        Raises:
+            SetupError: it failed, or the backend cannot.
+        """
+        raise SetupError("model_warmup is not offered for this backend; remove it")
 
     @abstractmethod
     def attach(self, loop: asyncio.AbstractEventLoop, offer: Offer, on_life: Callable[[LifeReport], None]) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from trilith.core.model import ModelSignature
+from trilith.core.tensor import Array
 from trilith.errors import InvalidConfig, ReplicaLost, SetupError, TrilithError, UnknownReference
 from trilith.net.transport import LostCall, Peer, Reply, peer_from_socket
 from trilith.runtime.backends.options import Options
@@ -36,8 +37,11 @@ from trilith.runtime.backends.python.messages import (
     Initialize,
     Message,
     Said,
+    Serve,
     TakenBack,
+    Warm,
 )
+from trilith.runtime.backends.python.packing import RequestHead, encode_requests, pack_inputs
 from trilith.runtime.backends.python.process import InstanceProcess
 from trilith.runtime.backends.python.supervision import (
     InstanceState,
@@ -74,6 +78,7 @@ class PythonBackend(RequestBackend):
         self._peer: Peer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._samples: list[Warm] = []
         self._running: dict[int, RunningCall] = {}
         self._unbegun: list[RunningCall] = []  # their process died before it began them
         self._model_log = logging.getLogger(f"trilith.model.{file.model}")
@@ -97,6 +102,15 @@ class PythonBackend(RequestBackend):
     def completed(self) -> ModelSpec:
         """The configuration with what the model completed of it."""
         return self._spec
+
+    def warm(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> None:
+        """See `RequestBackend.warm`."""
+        datatypes = {tensor.name: tensor.datatype for tensor in self._spec.inputs if tensor.datatype is not None}
+        heads, buffers = pack_inputs(self._file.model, inputs, datatypes)
+        sample = Warm(meta=encode_requests([RequestHead(heads, outputs)]), buffers=[bytes(part) for part in buffers])
+        if self._process is not None:
+            self._process.ask(sample, self._hear)
+            self._samples.append(sample)
 
     def _start(self, *, complete: bool) -> InstanceProcess:
         file = self._file
@@ -124,6 +138,8 @@ class PythonBackend(RequestBackend):
                 self._spec = completed_spec(self._spec, answer.config)
                 config = config_json(self._spec)
             process.ask(Initialize(config=config), self._hear)
+            for sample in self._samples:
+                process.ask(sample, self._hear)
         except SetupError as error:
             process.end(0.0)
             process.socket.close()
@@ -175,6 +191,8 @@ class PythonBackend(RequestBackend):
         self._running[call.id] = call
 
     def _connect(self, process: InstanceProcess) -> None:
+        with contextlib.suppress(OSError):  # it has gone meanwhile: its exit is seen below
+            messages.send(process.socket, Serve())
         self._peer = peer_from_socket(process.socket, grant=0, prepare=functools.partial(self._prepare, process))
         if not process.alive:  # it has gone meanwhile, and nobody listened
             self._ended(process)

@@ -1,8 +1,8 @@
 """What the runtime and a model's process say to each other beside requests: while the model loads, and in notices.
 
 Rule 1: sans-I/O, but for the two functions that read and write one message on a blocking socket.
-Rule 2: loading is a dialogue of fixed order: Begin, Completed, Initialize, Ready. In the place of an answer there may
-    be a Failed; before one any number of Said and Counted.
+Rule 2: loading is a dialogue of fixed order: Begin, Completed, Initialize, Ready; any number of Warm, Ready; Serve. In
+    the place of an answer there may be a Failed; before one any number of Said and Counted.
 Rule 3: a message is four bytes of length and one msgpack array that starts with its name.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 from trilith.errors import ModelError
 
 _LENGTH: Final = struct.Struct("<I")
-_LONGEST_BYTES: Final = 64 << 20
+_LONGEST_BYTES: Final = 1 << 30
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -50,6 +50,17 @@ class Initialize(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like
     config: str
 
 
+class Warm(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+    """Execute this batch, in the form that calls have, and answer Ready or Failed."""
+
+    meta: bytes
+    buffers: list[bytes]
+
+
+class Serve(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """What follows on this connection are frames."""
+
+
 class Completed(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
     """The model was imported; `config` is the configuration as JSON as the model wants it, "" when it has no say."""
 
@@ -57,7 +68,7 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The model is initialized. What follows on this connection are frames."""
+    """The model is initialized, or has executed what it should."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -99,7 +110,7 @@ class TakenBack(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=
     at: int
 
 
-Message = Begin | Initialize | Completed | Ready | Failed | Said | Declared | Counted | TakenBack
+Message = Begin | Initialize | Warm | Serve | Completed | Ready | Failed | Said | Declared | Counted | TakenBack
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Message)

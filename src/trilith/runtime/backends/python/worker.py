@@ -26,7 +26,17 @@ from trilith.errors import ModelError
 from trilith.net.transport import IncomingCall, Peer, peer_from_socket
 from trilith.runtime.backends.python import messages, pb_utils
 from trilith.runtime.backends.python.hosted import HostedModel, described
-from trilith.runtime.backends.python.messages import Begin, Completed, Failed, Initialize, Message, Ready, TakenBack
+from trilith.runtime.backends.python.messages import (
+    Begin,
+    Completed,
+    Failed,
+    Initialize,
+    Message,
+    Ready,
+    Serve,
+    TakenBack,
+    Warm,
+)
 from trilith.runtime.backends.python.packing import BatchAnswer, decode_requests, encode_answer
 from trilith.runtime.backends.python.pb_utils.observe import Outlet
 
@@ -76,6 +86,9 @@ class Worker:
                 raise ModelError(f"expected to be told to initialize, got {type(initialize).__name__}")
             hosted.initialize(initialize.config)
             messages.send(self._socket, Ready())
+            while not isinstance(message := messages.receive(self._socket), Serve):
+                self._warm(hosted, message)
+                messages.send(self._socket, Ready())
         except EOFError:  # nobody wants the model any more
             return None
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
@@ -84,6 +97,14 @@ class Worker:
             return None
         self._hosted = hosted
         return hosted
+
+    def _warm(self, hosted: HostedModel, message: Message) -> None:
+        if not isinstance(message, Warm):
+            raise ModelError(f"expected to be told to warm up or to serve, got {type(message).__name__}")
+        answer, _ = hosted.execute(decode_requests(self._model, message.meta, message.buffers), lambda _: False)
+        for head in answer.answers:
+            if head.code:
+                raise ModelError(head.message)
 
     def _tell_early(self, message: Message) -> None:
         """While the model loads, messages travel between those of the dialogue."""
