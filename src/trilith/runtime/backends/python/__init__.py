@@ -1,6 +1,7 @@
 """Python models as Triton's Python backend runs them: an unmodified `model.py`, one supervised process an instance.
 
-    backend          a model in the runtime: loads it, sends it requests, keeps its process alive
+    backend          a model in the runtime: sends it requests, keeps its process alive
+    loading          how a process loads a model
     supervision      what to do about a process that dies or falls silent (pure)
     process          starting a process by exec, watching it, its last words
     messages         what is said while a model is loaded, and beside its requests

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import functools
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -20,33 +19,19 @@ from typing import Final
 
 from trilith.core.model import ModelSignature
 from trilith.core.tensor import Array
-from trilith.errors import InvalidConfig, ReplicaLost, SetupError, TrilithError, UnknownReference
+from trilith.errors import ReplicaLost, SetupError, TrilithError
 from trilith.net.transport import LostCall, Peer, Reply, peer_from_socket
-from trilith.runtime.backends.options import Options
 from trilith.runtime.backends.port import LifeReport, ModelFile, Outcome, RequestBackend, RequestBatch
 from trilith.runtime.backends.python import messages
 from trilith.runtime.backends.python.calls import AnswerReader, RunningCall, packed_call
-from trilith.runtime.backends.python.completion import completed_spec, config_json, signature_of
+from trilith.runtime.backends.python.completion import signature_of
 from trilith.runtime.backends.python.counted import CountedByModels
-from trilith.runtime.backends.python.environment import find_requirements, interpreter_for
-from trilith.runtime.backends.python.messages import (
-    Begin,
-    Completed,
-    Counted,
-    Declared,
-    Initialize,
-    Message,
-    Said,
-    Serve,
-    TakenBack,
-    Warm,
-)
-from trilith.runtime.backends.python.packing import RequestHead, encode_requests, pack_inputs
+from trilith.runtime.backends.python.loading import Loading, hear, life_limits
+from trilith.runtime.backends.python.messages import Serve, TakenBack
 from trilith.runtime.backends.python.process import InstanceProcess
 from trilith.runtime.backends.python.supervision import (
     InstanceState,
     KillProcess,
-    LifeLimits,
     StartProcess,
     Supervisor,
 )
@@ -58,7 +43,6 @@ BUSY_TIMEOUT_S: Final = 1.0
 _TICK_S: Final = 0.1  # while something runs: how soon a model sees that a caller went away
 _IDLE_TICK_S: Final = 1.0
 _EXIT_AFTER_LOSS_S: Final = 2.0
-_LEVELS: Final = {"info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR, "verbose": logging.DEBUG}
 _log: Final = logging.getLogger("trilith.runtime")
 
 
@@ -67,21 +51,18 @@ class PythonBackend(RequestBackend):
 
     def __init__(self, file: ModelFile, counted: CountedByModels) -> None:
         self._file = file
-        self._counted = counted
         self._name = f"{file.model}_0_{file.instance}"
-        self._spec = file.spec
+        self._hear = functools.partial(hear, file.model, counted)
+        self._loading = Loading(file, self._name, self._hear)
         self._supervisor = Supervisor(life_limits(file))
-        self._interpreter = ""
         self._closing = threading.Lock()  # held while the process to end may change
         self._closed = False
         self._process: InstanceProcess | None = None
         self._peer: Peer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._samples: list[Warm] = []
         self._running: dict[int, RunningCall] = {}
         self._unbegun: list[RunningCall] = []  # their process died before it began them
-        self._model_log = logging.getLogger(f"trilith.model.{file.model}")
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
@@ -92,69 +73,27 @@ class PythonBackend(RequestBackend):
             SetupError: the model cannot be loaded; the message has what it raised.
             UnknownReference: there is no such file.
         """
-        path = self._file.path
-        if path is None or not path.is_file():
-            raise UnknownReference(f"model '{self._file.model}': there is no model file {path}")
-        self._interpreter = interpreter_for(self._file.model, find_requirements(path))
+        self._loading.prepare()
         self._start(complete=True)
-        return signature_of(self._spec)
+        return signature_of(self._loading.spec)
 
     def completed(self) -> ModelSpec:
         """The configuration with what the model completed of it."""
-        return self._spec
+        return self._loading.spec
 
     def warm(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> None:
         """See `RequestBackend.warm`."""
-        datatypes = {tensor.name: tensor.datatype for tensor in self._spec.inputs if tensor.datatype is not None}
-        heads, buffers = pack_inputs(self._file.model, inputs, datatypes)
-        sample = Warm(meta=encode_requests([RequestHead(heads, outputs)]), buffers=[bytes(part) for part in buffers])
         if self._process is not None:
-            self._process.ask(sample, self._hear)
-            self._samples.append(sample)
+            self._loading.warm(self._process, inputs, outputs)
 
     def _start(self, *, complete: bool) -> InstanceProcess:
-        file = self._file
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        process = InstanceProcess(self._interpreter, environment, self._name, self._exited)
+        process = self._loading.new_process(self._exited)
         with self._closing:
             if self._closed:
-                raise SetupError(f"model '{file.model}' was stopped")
+                raise SetupError(f"model '{self._file.model}' was stopped")
             self._process = process
-        try:
-            process.start()
-            config = config_json(self._spec)
-            begin = Begin(
-                model=file.model,
-                version=str(file.version),
-                instance=self._name,
-                kind="CPU",
-                repository=str(file.path.parent.parent) if file.path else "",
-                path=str(file.path),
-                config=config,
-                complete=complete,
-            )
-            answer = process.ask(begin, self._hear)
-            if complete and isinstance(answer, Completed):
-                self._spec = completed_spec(self._spec, answer.config)
-                config = config_json(self._spec)
-            process.ask(Initialize(config=config), self._hear)
-            for sample in self._samples:
-                process.ask(sample, self._hear)
-        except SetupError as error:
-            process.end(0.0)
-            process.socket.close()
-            if isinstance(error, InvalidConfig):
-                raise
-            raise SetupError(f"model '{file.model}' version {file.version}: {error.message}") from error
+        self._loading.load(process, complete=complete)
         return process
-
-    def _hear(self, message: Message) -> None:
-        if isinstance(message, Said):
-            self._model_log.log(_LEVELS.get(message.level, logging.INFO), "%s", message.text)
-        elif isinstance(message, Declared):
-            self._counted.declare(self._file.model, message)
-        elif isinstance(message, Counted):
-            self._counted.count(self._file.model, message)
 
     # -- serving -----------------------------------------------------------------------------------------------------
 
@@ -347,21 +286,3 @@ class PythonBackend(RequestBackend):
         self._running, self._unbegun = {}, []
         for call in ended:
             call.on_done(call.failed(ReplicaLost(self._loss("worker was stopped"))))
-
-
-def life_limits(file: ModelFile) -> LifeLimits:
-    """The limits that a configuration sets: parameters `silent_timeout_ms` and `abandoned_timeout_ms`.
-
-    Raises:
-        InvalidConfig: one is no number, or a parameter of Triton's Python backend is set that is not offered.
-    """
-    options, defaults = Options(file), LifeLimits()
-    if options.text("EXECUTION_ENV_PATH"):
-        raise InvalidConfig(
-            f"model '{file.model}': parameters.EXECUTION_ENV_PATH: packed environments are not offered; put a "
-            "requirements.txt beside the model, and its environment is made from that"
-        )
-    return LifeLimits(
-        silent_s=options.number("silent_timeout_ms", defaults.silent_s * 1e3, least=1.0) / 1e3,
-        abandoned_s=options.number("abandoned_timeout_ms", defaults.abandoned_s * 1e3, least=1.0) / 1e3,
-    )

@@ -1,0 +1,151 @@
+"""The dialogue in which a process loads a model, from the runtime's side. Blocking: in loading threads.
+
+Rule: the first process completes the configuration; those that come after it are started with what it said, and run the
+same warm-up.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Final
+
+from trilith.core.tensor import Array
+from trilith.errors import InvalidConfig, SetupError, UnknownReference
+from trilith.runtime.backends.options import Options
+from trilith.runtime.backends.port import ModelFile
+from trilith.runtime.backends.python.completion import completed_spec, config_json
+from trilith.runtime.backends.python.counted import CountedByModels
+from trilith.runtime.backends.python.environment import find_requirements, interpreter_for
+from trilith.runtime.backends.python.messages import (
+    Begin,
+    Completed,
+    Counted,
+    Declared,
+    Initialize,
+    Message,
+    Said,
+    Warm,
+)
+from trilith.runtime.backends.python.packing import RequestHead, encode_requests, pack_inputs
+from trilith.runtime.backends.python.process import InstanceProcess
+from trilith.runtime.backends.python.supervision import LifeLimits
+
+_LEVELS: Final = {"info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR, "verbose": logging.DEBUG}
+
+
+class Loading:
+    """How the processes of one instance load its model.
+
+    Args:
+        file: the model.
+        name: of the instance.
+        hear: takes what a process says meanwhile.
+
+    Attributes:
+        spec: the configuration; completed, once a process has loaded it.
+    """
+
+    def __init__(self, file: ModelFile, name: str, hear: Callable[[Message], None]) -> None:
+        self._file = file
+        self._name = name
+        self._hear = hear
+        self._interpreter = ""
+        self._samples: list[Warm] = []
+        self.spec = file.spec
+
+    def prepare(self) -> None:
+        """Finds the file and the Python that runs it; makes its environment when it has one.
+
+        Raises:
+            SetupError: the environment cannot be made.
+            UnknownReference: there is no such file.
+        """
+        path = self._file.path
+        if path is None or not path.is_file():
+            raise UnknownReference(f"model '{self._file.model}': there is no model file {path}")
+        self._interpreter = interpreter_for(self._file.model, find_requirements(path))
+
+    def new_process(self, on_exit: Callable[[InstanceProcess], None]) -> InstanceProcess:
+        """A process that is not started."""
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        return InstanceProcess(self._interpreter, environment, self._name, on_exit)
+
+    def load(self, process: InstanceProcess, *, complete: bool) -> None:
+        """Starts the process and lets it load and warm up the model; ends it when it cannot.
+
+        Args:
+            process: new.
+            complete: whether the model is asked to complete its configuration.
+
+        Raises:
+            SetupError: the model cannot be loaded; the message has what it raised.
+        """
+        file = self._file
+        try:
+            process.start()
+            config = config_json(self.spec)
+            begin = Begin(
+                model=file.model,
+                version=str(file.version),
+                instance=self._name,
+                kind="CPU",
+                repository=str(file.path.parent.parent) if file.path else "",
+                path=str(file.path),
+                config=config,
+                complete=complete,
+            )
+            answer = process.ask(begin, self._hear)
+            if complete and isinstance(answer, Completed):
+                self.spec = completed_spec(self.spec, answer.config)
+                config = config_json(self.spec)
+            process.ask(Initialize(config=config), self._hear)
+            for sample in self._samples:
+                process.ask(sample, self._hear)
+        except SetupError as error:
+            process.end(0.0)
+            process.socket.close()
+            if isinstance(error, InvalidConfig):
+                raise
+            raise SetupError(f"model '{file.model}' version {file.version}: {error.message}") from error
+
+    def warm(self, process: InstanceProcess, inputs: dict[str, Array], outputs: tuple[str, ...]) -> None:
+        """Lets a process that has loaded the model run a request, and each that comes after it too.
+
+        Raises:
+            SetupError: it failed.
+        """
+        datatypes = {tensor.name: tensor.datatype for tensor in self.spec.inputs if tensor.datatype is not None}
+        heads, buffers = pack_inputs(self._file.model, inputs, datatypes)
+        sample = Warm(meta=encode_requests([RequestHead(heads, outputs)]), buffers=[bytes(part) for part in buffers])
+        process.ask(sample, self._hear)
+        self._samples.append(sample)
+
+
+def hear(model: str, counted: CountedByModels, message: Message) -> None:
+    """Does what a message of a model's process says: it logs, or counts."""
+    if isinstance(message, Said):
+        logging.getLogger(f"trilith.model.{model}").log(_LEVELS.get(message.level, logging.INFO), "%s", message.text)
+    elif isinstance(message, Declared):
+        counted.declare(model, message)
+    elif isinstance(message, Counted):
+        counted.count(model, message)
+
+
+def life_limits(file: ModelFile) -> LifeLimits:
+    """The limits that a configuration sets: parameters `silent_timeout_ms` and `abandoned_timeout_ms`.
+
+    Raises:
+        InvalidConfig: one is no number, or a parameter of Triton's Python backend is set that is not offered.
+    """
+    options, defaults = Options(file), LifeLimits()
+    if options.text("EXECUTION_ENV_PATH"):
+        raise InvalidConfig(
+            f"model '{file.model}': parameters.EXECUTION_ENV_PATH: packed environments are not offered; put a "
+            "requirements.txt beside the model, and its environment is made from that"
+        )
+    return LifeLimits(
+        silent_s=options.number("silent_timeout_ms", defaults.silent_s * 1e3, least=1.0) / 1e3,
+        abandoned_s=options.number("abandoned_timeout_ms", defaults.abandoned_s * 1e3, least=1.0) / 1e3,
+    )
