@@ -18,8 +18,8 @@ from trilith.core.model import ModelSignature
 from trilith.errors import InvalidConfig, SetupError
 from trilith.runtime.backends.port import Backend, ModelFile, RequestBackend
 from trilith.runtime.backends.reduced import ReducedBackend
+from trilith.runtime.batching import batching_config
 from trilith.runtime.repository import ModelPlan, read_labels
-from trilith.runtime.served import batching_config
 from trilith.runtime.signature import Offer, complete
 from trilith.runtime.sources.progress import Progress
 from trilith.runtime.spec import ModelSource, ModelSpec

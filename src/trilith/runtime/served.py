@@ -1,8 +1,7 @@
 """One loaded model version at work: its queue, its instances, its counts.
 
 Rule 1: everything here runs on the loop's thread, but what `instances` and `queue` say of themselves.
-Rule 2: every ticket ends exactly once: answered, failed, expired or taken back. `outstanding` counts those that did not
-    yet leave the queue or the instance.
+Rule 2: how tickets end is the `Settlement`'s; this file lets them in, watches the time, and runs the instances.
 Rule 3: a deadline ends the caller's waiting at once, even while the model runs; the late result is dropped.
 """
 
@@ -10,26 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from trilith.core.clock import Clock
 from trilith.core.context import Context
-from trilith.core.request import InferRequest, InferResponse, Parameter
-from trilith.core.timeline import BATCHED, INFER, INPUT, OUTPUT, QUEUED, STARTED
+from trilith.core.request import InferRequest
 from trilith.errors import DeadlineExceeded, Draining, NoReadyReplica, QueueTimeout, TrilithError
 from trilith.runtime.backends.port import Backend, LifeReport, RequestBackend
+from trilith.runtime.batching import batching_config, learns
 from trilith.runtime.collation import Collation
 from trilith.runtime.execution import Executed, Execution
 from trilith.runtime.instances import InlineInstance, Instance, InstanceThread
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.queue import ModelQueue
 from trilith.runtime.request_instances import RequestInstance
-from trilith.runtime.schedule import ArrivalOrder, BatchingConfig, BatchSizer, DeadlineHeap, TimeoutAction
+from trilith.runtime.schedule import BatchSizer, TimeoutAction
+from trilith.runtime.settlement import Settlement
 from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
 from trilith.runtime.statistics import ModelStatistics, StatisticsCollector
@@ -83,13 +82,13 @@ class ServedModel:
         self._alone = not spec.queue.batching
         policies = (spec.queue.policy, *spec.queue.level_policies.values())
         self._bounds_waiting = any(policy.timeout_s is not None for policy in policies)
-        self._learns = _learns(spec, offer, backends[0])
+        adaptive = learns(spec, offer, backends[0])
         self._queue = ModelQueue(
             batching_config(spec, offer),
             name=f"model '{spec.name}'",
             clock=clock,
             on_expired=functools.partial(outbox.post, self._expire),
-            sizer=BatchSizer(offer.max_batch_size, max_latency_s=spec.queue.max_latency_s) if self._learns else None,
+            sizer=BatchSizer(offer.max_batch_size, max_latency_s=spec.queue.max_latency_s) if adaptive else None,
         )
         self._statistics = StatisticsCollector(spec.name, version)
         self._execution = Execution(
@@ -101,16 +100,18 @@ class ServedModel:
         )
         self._instances: list[Instance] = []
         self._leaving: set[asyncio.Task[bool]] = set()
-        self._outstanding = 0
-        self._idle: asyncio.Future[None] | None = None  # resolved when nothing is outstanding any more
-        self._deadlines: DeadlineHeap[Ticket] = DeadlineHeap(_is_open)
-        self._order: ArrivalOrder[Ticket, InferResponse | TrilithError] | None = (
-            ArrivalOrder() if spec.queue.preserve_ordering else None
+        self._settlement = Settlement(
+            spec.name,
+            version,
+            clock=clock,
+            loop=loop,
+            statistics=self._statistics,
+            preserve_order=spec.queue.preserve_ordering,
+            observe=self._queue.observe if adaptive else None,
         )
         self._timed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._timeline_name = f"model {spec.name}"
 
     def start(self) -> None:
         """Starts the instances."""
@@ -121,7 +122,7 @@ class ServedModel:
                 backend,
                 self._offer,
                 self._clock,
-                functools.partial(self._finish, at),
+                functools.partial(self._settlement.finish, at),
                 self._changed_life,
             )
             for at, backend in enumerate(self._backends)
@@ -134,7 +135,7 @@ class ServedModel:
             return
         backends = self._local
         if len(backends) == 1 and backends[0].inline:
-            finish = functools.partial(self._finish, 0)
+            finish = functools.partial(self._settlement.finish, 0)
             self._instances = [InlineInstance(self._loop, self._queue, self._execution, backends[0], finish)]
             self._instances[0].wake()
             return
@@ -221,20 +222,14 @@ class ServedModel:
         except TrilithError:
             self._statistics.failed(0.0)
             raise
-        self._outstanding += 1
-        if self._order is not None:
-            self._order.enter(ticket, priority)
+        self._settlement.admitted(ticket)
         if ticket.deadline is not None:
             self._watch(ticket, ticket.deadline, now)
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
         """See `Ticket.cancel`."""
-        self._close(ticket)
-        self._statistics.cancelled += 1
-        if self._queue.cancel(ticket):
-            self._leave(1)
-        self._let_go(ticket)
+        self._settlement.taken_back(ticket, waited=self._queue.cancel(ticket))
 
     def statistics(self) -> ModelStatistics:
         """What this version has done since it was loaded."""
@@ -244,7 +239,7 @@ class ServedModel:
             restarts.update(instance.life.restarts)
         return self._statistics.snapshot(
             waiting,
-            max(0, self._outstanding - waiting.waiting_items),
+            max(0, self._settlement.outstanding - waiting.waiting_items),
             learned=self._queue.learned(),
             alive=sum(instance.life.alive for instance in self._remote) if self._remote else len(self._instances),
             restarts=restarts,
@@ -256,13 +251,13 @@ class ServedModel:
         What still waits then is failed with `Draining`; what runs cannot be stopped.
         """
         self._queue.drain()
-        if await self._settled(timeout_s):
+        if await self._settlement.settled(timeout_s):
             return True
         for ticket in self._queue.clear():
-            self._leave(1)
+            self._settlement.leave(1)
             if not ticket.done:
-                self._fail(ticket, Draining(f"model '{self.name}' was stopped before the request could run"))
-        return await self._settled(0.0)
+                self._settlement.fail(ticket, Draining(f"model '{self.name}' was stopped before the request could run"))
+        return await self._settlement.settled(0.0)
 
     async def stop(self, timeout_s: float) -> bool:
         """Ends the instances and closes the backends. False when an instance still runs; its backend stays open."""
@@ -297,9 +292,9 @@ class ServedModel:
             over = all(instance.life.over for instance in self._remote)
             self._on_life(report if report.over == over else replace(report, over=over))
             for ticket in self._queue.clear() if over else ():
-                self._leave(1)
+                self._settlement.leave(1)
                 if not ticket.done:
-                    self._fail(ticket, NoReadyReplica(report.reason))
+                    self._settlement.fail(ticket, NoReadyReplica(report.reason))
 
     # -- one ticket --------------------------------------------------------------------------------------------------
 
@@ -334,123 +329,9 @@ class ServedModel:
             f"Request timeout expired: it waited {waited_ms:.0f} ms for model '{self.name}', the longest it may"
         )
 
-    def _close(self, ticket: Ticket) -> None:
-        ticket.done = True
-        if ticket.answer_by is not None:
-            self._deadlines.forget_one()
-
-    def _let_go(self, ticket: Ticket) -> None:
-        """Lets those go whose answers waited for that of the ticket."""
-        if self._order is not None:
-            self._release(self._order.leave(ticket, ticket.priority))
-
-    def _release(self, outcomes: Sequence[tuple[Ticket, InferResponse | TrilithError]]) -> None:
-        for ticket, outcome in outcomes:
-            if isinstance(outcome, TrilithError):
-                self._fail(ticket, outcome)
-                continue
-            self._close(ticket)
-            seconds = self._clock.now() - ticket.enqueued_at
-            self._statistics.succeeded(1, seconds)
-            self._statistics.distributions.total.observe(seconds)
-            self._tell(ticket, outcome)
-
-    def _leave(self, count: int) -> None:
-        self._outstanding -= count
-        if self._outstanding == 0 and self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
-
-    def _fail(self, ticket: Ticket, error: TrilithError) -> None:
-        now = self._clock.now()
-        self._close(ticket)
-        self._statistics.failed(now - ticket.enqueued_at)
-        if ticket.context is not None:
-            ticket.context.timeline.child(self._timeline_name, _FLOOR).mark(QUEUED, ticket.enqueued_at)
-        self._tell(ticket, error)
-        self._let_go(ticket)
-
-    def _tell(self, ticket: Ticket, outcome: InferResponse | TrilithError) -> None:
-        try:
-            ticket.on_done(outcome)
-        except Exception as error:  # noqa: BLE001 - the others of the batch must get their answers
-            self._loop.call_exception_handler(
-                {"message": f"the callback of a request to model '{self.name}' raised", "exception": error}
-            )
-
-    # -- batches -----------------------------------------------------------------------------------------------------
-
     def _post(self, instance: int, executed: list[Executed]) -> None:
         """Called in an instance's thread."""
-        self._outbox.post(functools.partial(self._finish, instance, executed))
-
-    def _finish(self, instance: int, executed: list[Executed]) -> None:
-        self._statistics.distributions.busy(instance, executed[-1].output_at - executed[0].started_at)
-        if executed[0].retried:
-            self._statistics.retries += 1
-        for part in executed:
-            if part.outputs is None or part.error is not None:
-                self._finish_failed(part)
-            else:
-                self._finish_succeeded(part)
-            self._leave(len(part.tickets))
-
-    def _finish_failed(self, part: Executed) -> None:
-        error = part.error or TrilithError("the execution gave neither outputs nor an error")
-        for ticket in part.tickets:
-            if ticket.done:
-                continue
-            if self._order is not None:
-                self._release(self._order.finish(ticket, ticket.priority, error))
-            else:
-                self._fail(ticket, error)
-
-    def _finish_succeeded(self, part: Executed) -> None:
-        tickets, version, end = part.tickets, self.version, part.output_at
-        self._statistics.executed(
-            requests=len(tickets),
-            rows=part.rows,
-            queue_s=len(tickets) * part.batched_at - sum([ticket.enqueued_at for ticket in tickets]),
-            input_s=part.input_at - part.started_at,
-            infer_s=part.infer_at - part.input_at,
-            output_s=end - part.infer_at,
-        )
-        if self._learns:
-            self._queue.observe(tickets, part.rows, end - part.started_at)
-        stamps = [
-            (BATCHED, part.batched_at),
-            (STARTED, part.started_at),
-            (INPUT, part.input_at),
-            (INFER, part.infer_at),
-            (OUTPUT, end),
-        ]
-        distributions = self._statistics.distributions
-        priority = tickets[0].priority  # nearly always that of all of them
-        queue = distributions.queue(priority)
-        answered, seconds = 0, 0.0
-        parameters: Iterable[dict[str, Parameter]] = part.parameters or itertools.repeat({})
-        for ticket, outputs, said in zip(tickets, part.outputs or (), parameters, strict=False):
-            enqueued_at = ticket.enqueued_at
-            if ticket.priority != priority:
-                priority = ticket.priority
-                queue = distributions.queue(priority)
-            queue.observe(part.batched_at - enqueued_at)
-            if ticket.done:
-                continue
-            if ticket.context is not None:
-                timeline = ticket.context.timeline.child(self._timeline_name, _FLOOR)
-                timeline.stamps = [(QUEUED, enqueued_at), *stamps]
-            response = InferResponse(
-                model=self.name, version=version, outputs=outputs, id=ticket.request.id, parameters=dict(said)
-            )
-            if self._order is not None:
-                self._release(self._order.finish(ticket, ticket.priority, response))
-                continue
-            self._close(ticket)
-            answered += 1
-            seconds += end - enqueued_at
-            distributions.total.observe(end - enqueued_at)
-            self._tell(ticket, response)
-        self._statistics.succeeded(answered, seconds)
+        self._outbox.post(functools.partial(self._settlement.finish, instance, executed))
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -458,7 +339,7 @@ class ServedModel:
         """Sees to it that the ticket ends at that instant, if it still waits or must be answered by then."""
         if ticket.answer_by is not None:
             self._timed += 1
-            self._deadlines.push(ticket.answer_by, self._timed, ticket)
+            self._settlement.deadlines.push(ticket.answer_by, self._timed, ticket)
         if self._timer is None or ends_at < self._timer_at:
             self._arm(ends_at, now)
 
@@ -471,7 +352,9 @@ class ServedModel:
     def _on_timer(self) -> None:
         self._timer = None
         self._expire()
-        coming = [at for at in (self._deadlines.next_deadline(), self._queue.next_deadline()) if at is not None]
+        coming = [
+            at for at in (self._settlement.deadlines.next_deadline(), self._queue.next_deadline()) if at is not None
+        ]
         if coming:
             self._arm(min(coming), self._clock.now())
 
@@ -482,24 +365,12 @@ class ServedModel:
         for ticket in left:
             if not ticket.done:
                 self._statistics.expired += 1
-                self._fail(ticket, self._waited_too_long(ticket, now))
-        while (running := self._deadlines.pop_due(now)) is not None:
+                self._settlement.fail(ticket, self._waited_too_long(ticket, now))
+        while (running := self._settlement.deadlines.pop_due(now)) is not None:
             self._statistics.expired += 1
-            self._fail(running, self._too_late())
+            self._settlement.fail(running, self._too_late())
         if left:
-            self._leave(len(left))
-
-    async def _settled(self, timeout_s: float) -> bool:
-        if self._outstanding == 0:
-            return True
-        self._idle = self._loop.create_future()
-        try:
-            await asyncio.wait_for(self._idle, timeout_s)
-        except TimeoutError:
-            return False
-        finally:
-            self._idle = None
-        return True
+            self._settlement.leave(len(left))
 
 
 def _end(instance: Instance, backend: Backend | None) -> bool:
@@ -509,35 +380,3 @@ def _end(instance: Instance, backend: Backend | None) -> bool:
     if backend is not None:
         backend.close()
     return True
-
-
-def batching_config(spec: ModelSpec, offer: Offer) -> BatchingConfig:
-    """The limits of a model's queue.
-
-    Raises:
-        InvalidConfig: they contradict each other.
-    """
-    max_batch_size = max(1, offer.max_batch_size)
-    queue = spec.queue
-    default_rows = max(_DEFAULT_QUEUE_ROWS, 4 * max_batch_size)
-    if queue.max_queue_rows is None and queue.max_queue_size:
-        # The bound on requests is the one that counts.
-        default_rows = max(default_rows, queue.max_queue_size * max_batch_size)
-    return BatchingConfig(
-        max_batch_size=max_batch_size,
-        preferred_rows=queue.preferred_rows,
-        max_wait_s=queue.max_wait_s,
-        max_queue_rows=default_rows if queue.max_queue_rows is None else queue.max_queue_rows,
-        max_queue_size=queue.max_queue_size,
-        level_queue_size=queue.policy.max_queue_size,
-        level_queue_sizes={level: policy.max_queue_size for level, policy in queue.level_policies.items()},
-    )
-
-
-def _learns(spec: ModelSpec, offer: Offer, backend: Backend | RequestBackend) -> bool:
-    """Whether batch sizes are learned: there must be a choice, and more than microseconds to win."""
-    return spec.queue.learns and offer.max_batch_size > 1 and not getattr(backend, "inline", False)
-
-
-def _is_open(ticket: Ticket, _: int) -> bool:
-    return not ticket.done
