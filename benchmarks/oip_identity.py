@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import uvloop
 from benchmarks.grpc_load import GrpcLoad, identity_request
 
+from trilith.core.collector import settle_collector
 from trilith.measure import DurationHistogram, cpu_seconds
 from trilith.net.grpc import GrpcServer
 from trilith.net.http1 import HttpServer
@@ -72,6 +73,7 @@ async def serve() -> None:
             requests = RequestMetrics(Metrics())
             http = HttpServer(OipHttp(runtime, metrics=requests))
             grpc = GrpcServer(OipGrpc(runtime, metrics=requests))
+            settle_collector()  # as a gateway does
             await http.start()
             await grpc.start()
             print(http.addresses[0][1], grpc.addresses[0][1], flush=True)

@@ -21,6 +21,7 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
+from trilith.core.collector import settle_collector
 from trilith.core.lifeline import die_with_parent
 from trilith.errors import NotFound, TrilithError, UnknownReference
 from trilith.net.grpc import GrpcLimits, GrpcServer
@@ -114,6 +115,7 @@ class Gateway:
         if not obeying.done():
             await loading
             if arguments.repositories:
+                settle_collector()
                 self._channel.send(self._loaded(0, _failures(self._runtime)))
         timeout_s = await obeying
         # Stop accepting and finish what is in flight on both fronts; replicas and runtime serve meanwhile.
@@ -176,6 +178,8 @@ class Gateway:
             _log.exception("getting revision %s ready failed", order.revision)
             self._channel.send(control.Unprepared(revision=order.revision, reason=repr(error)))
             return
+        if order.publish:
+            settle_collector()
         self._models.prepared(order.revision)
         self._channel.send(self._loaded(order.revision, failures))
 

@@ -11,7 +11,6 @@ Started by the agent as `python -m trilith.orchestration.engine.worker CONTROL_F
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 import io
 import logging
@@ -22,6 +21,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from trilith.core.collector import settle_collector
 from trilith.core.lifeline import die_with_parent
 from trilith.errors import SetupError, TrilithError
 from trilith.net.transport import LostCall, Peer, connect
@@ -87,10 +87,7 @@ class Worker:
         self._served = ServedCalls(self._host)
         peer = await self._connect()
         await self._host.start()
-        # What a start leaves behind lives as long as the process. A full collection need not look at it again: with
-        # large libraries that is tens of milliseconds in which no call is answered.
-        gc.collect()
-        gc.freeze()
+        settle_collector()
         self._hello(peer)
         keeper = asyncio.get_running_loop().create_task(self._keep_connected())
         timeout_s = await self._wait_stop()

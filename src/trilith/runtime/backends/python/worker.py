@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import select
@@ -21,6 +20,7 @@ import threading
 from collections import deque
 from typing import Final
 
+from trilith.core.collector import settle_collector
 from trilith.core.lifeline import die_with_parent
 from trilith.errors import ModelError
 from trilith.net.transport import IncomingCall, Peer, peer_from_socket
@@ -64,9 +64,7 @@ class Worker:
         hosted = self._load()
         if hosted is None:
             return
-        # What loading leaves behind lives as long as the process: a full collection need not look at it again.
-        gc.collect()
-        gc.freeze()
+        settle_collector()
         asyncio.set_event_loop(None)
         self._serve(hosted)
         hosted.finalize()
