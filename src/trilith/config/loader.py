@@ -50,6 +50,8 @@ def parse_yaml(text: str, *, source: str) -> Any:
         return yaml.load(text, _StrictLoader)
     except yaml.YAMLError as error:
         raise InvalidConfig(f"{source}: {_yaml_problem(error)}") from error
+    except RecursionError:
+        raise InvalidConfig(f"{source}: it is nested too deeply") from None
 
 
 def dump_yaml(values: Mapping[str, Any]) -> str:

@@ -179,6 +179,9 @@ class RepositoryControl:
         except TrilithError as error:
             _log.error("the repositories cannot be listed, so nothing changes: %s", error.message)
             return
+        except OSError as error:  # folders come and go while they are read
+            _log.error("the repositories cannot be listed now, so nothing changes: %s", error)
+            return
         changes = decide(self._acted_upon, now, self._mode)
         self._acted_upon = now
         await asyncio.gather(
@@ -192,13 +195,18 @@ class RepositoryControl:
     async def _poll_for_ever(self) -> None:
         while True:
             await asyncio.sleep(self._poll_s)
-            await self.poll()
+            try:
+                await self.poll()
+            except Exception:  # noqa: BLE001 - as in `_obey`
+                _log.exception("looking at the repositories failed; it is tried again")
 
     async def _obey(self, work: Coroutine[Any, Any, object], failed: str) -> None:
         try:
             await work
         except TrilithError as error:
             _log.error("model %s: %s", failed, error.message)
+        except Exception:  # noqa: BLE001 - whatever one model's files cause, the others are looked after
+            _log.exception("model %s", failed)
 
     def _listing(self) -> Listing:
         found = self._keeper.roots.find(whole=self._mode is ControlMode.POLL)

@@ -44,9 +44,9 @@ class Fingerprints:
         """
         whole = hashlib.sha256()
         for folder in folders:
-            whole.update(f"{folder}\n".encode())
+            whole.update(os.fsencode(f"{folder}\n"))
             for relative, path in sorted(_files(folder, frozenset())):
-                whole.update(f"{relative}\0{self._digest(path)}\n".encode())
+                whole.update(os.fsencode(f"{relative}\0{self._digest(path)}\n"))
         return whole.hexdigest()
 
     def _digest(self, path: str) -> str:

@@ -26,6 +26,7 @@ from trilith.wire.oip_messages import model_config_messages
 
 CONFIG: Final = "config"
 FILE: Final = "file:"
+_MOST_FOLDERS: Final = 32
 _NAME: Final = re.compile(r"[1-9][0-9]*(/[^/\\\0]+)+")
 
 
@@ -64,6 +65,11 @@ class Override:
                     raise InvalidInput(
                         f"failed to load '{name}', the parameter {key[:200]!r} must be file:VERSION/NAME, without path "
                         "traversal characters"
+                    )
+                if path.count("/") > _MOST_FOLDERS:
+                    raise InvalidInput(
+                        f"failed to load '{name}', the parameter {key[:200]!r} lies more than {_MOST_FOLDERS}"
+                        " folders deep"
                     )
                 if not isinstance(value, bytes):
                     raise InvalidInput(f"failed to load '{name}', the parameter {key[:200]!r} must be bytes")

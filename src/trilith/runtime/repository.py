@@ -80,7 +80,8 @@ def find_model_folders(name: str, roots: Sequence[Path]) -> list[Path]:
 
 
 def _may_be_a_model(name: str) -> bool:
-    return not name.startswith((".", "__"))
+    # A name that is no text could not be asked for, nor told to anybody.
+    return not name.startswith((".", "__")) and name.encode(errors="replace").decode() == name
 
 
 def plan_model(name: str, path: Path, kinds: Mapping[str, BackendKind], config: str | None = None) -> ModelPlan:
@@ -170,7 +171,10 @@ def read_labels(folder: Path, spec: ModelSpec) -> dict[str, tuple[str, ...]]:
 
 
 def _present_versions(folder: Path) -> list[int]:
-    return sorted(int(child.name) for child in folder.iterdir() if child.is_dir() and is_version(child.name))
+    try:
+        return sorted(int(child.name) for child in folder.iterdir() if child.is_dir() and is_version(child.name))
+    except OSError as error:  # it has gone, or become something else, since it was found
+        raise UnknownReference(f"the model folder {folder} cannot be read: {error}") from error
 
 
 def is_version(name: str) -> bool:

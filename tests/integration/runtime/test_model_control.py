@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 
 import numpy as np
 import pytest
@@ -119,6 +120,30 @@ def test_polling_by_itself(repository, run, made):
             write(repository, "b")
             while not any(model.name == "b" and model.ready for model in runtime.models()):  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
+
+    run(main())
+
+
+def test_polling_outlives_names_and_files_that_nobody_can_read(repository, serve, run, caplog):
+    write(repository, "a")
+
+    async def main():
+        async with serve(repository, mode=ControlMode.POLL) as runtime:
+            poll = runtime.repository.poll
+            (repository / os.fsdecode(b"b\xff")).mkdir()
+            (repository / "a" / os.fsdecode(b"f\xff")).touch()
+            write(repository, "deep", yaml="[" * 5000)
+            write(repository, "odd").unlink()
+            (repository / "odd" / "1").rmdir()
+            (repository / "odd").rmdir()
+            (repository / "odd").write_text("a file now")
+            await poll()
+            assert runtime.model("deep").state is ModelState.UNAVAILABLE
+            assert "nested too deeply" in runtime.model("deep").reason
+            assert {model.name for model in runtime.models()} == {"a", "deep"}
+            write(repository, "later")
+            await poll()
+            assert runtime.model("later").ready
 
     run(main())
 

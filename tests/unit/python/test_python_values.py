@@ -21,6 +21,7 @@ from trilith.runtime.backends.python.calls import AnswerReader, RunningCall, pac
 from trilith.runtime.backends.python.completion import completed_spec, config_json, signature_of
 from trilith.runtime.backends.python.counted import CountedByModels
 from trilith.runtime.backends.python.environment import environment_key, find_requirements
+from trilith.runtime.backends.python.hosted import described
 from trilith.runtime.backends.python.messages import Counted, Declared
 from trilith.runtime.backends.python.packing import (
     AnswerHead,
@@ -289,3 +290,17 @@ def test_requirements_stand_beside_the_model_or_in_its_folder(tmp_path):
     (model.parent / "requirements.txt").write_text("")
     assert find_requirements(model) == model.parent / "requirements.txt"
     assert environment_key(b"a") != environment_key(b"b")
+
+
+def test_a_text_that_is_none_is_sent_all_the_same():
+    answer = decode_answer("m", encode_answer(BatchAnswer([], "half of a pair \ud800", "trace \udcff")), 1)
+    assert (answer.failure, answer.trace) == ("half of a pair ?", "trace ?")
+
+
+def test_an_exception_whose_text_ends_the_process_is_described():
+    class Odd(Exception):
+        def __str__(self):
+            raise SystemExit(1)
+
+    text, _ = described(Odd())
+    assert text.startswith("Odd: (its text raised SystemExit)")

@@ -34,6 +34,7 @@ def test_files_go_to_a_folder_of_their_own_that_goes_with_them():
     "key",
     [
         *("file:../x", "file:1/../../x", "file:/etc/x", "file:x", "file:", "file:0/x", "file:1", "file:1//x"),
+        "file:1" + "/d" * 1500,
         *("file:1/\0", "file:1/a\\b", "file:1/./x", "file:a/x", "other", "file:1/.."),
     ],
 )

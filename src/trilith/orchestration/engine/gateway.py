@@ -80,6 +80,7 @@ class Gateway:
         self._applications: dict[int, Application] = {}  # of all revisions of which a replica may still make calls
         self._early: dict[int, list[tuple[IncomingCall, CallMeta]]] = {}  # calls of revisions that are not known yet
         self._tasks: set[asyncio.Task[None]] = set()
+        self._scraped = b""  # what /metrics says in this turn of the loop
 
     async def run(self) -> None:
         """Serves; returns when it is drained."""
@@ -314,7 +315,14 @@ class Gateway:
         )
 
     def _scrape(self, request: HttpRequest) -> None:
-        request.respond(200, render(self._metrics), content_type=CONTENT_TYPE)
+        if not self._scraped:
+            # Whoever asks in the same turn of the loop, on a hundred streams of HTTP/2 say, gets the same text.
+            self._scraped = render(self._metrics)
+            asyncio.get_running_loop().call_soon(self._forget_scrape)
+        request.respond(200, self._scraped, content_type=CONTENT_TYPE)
+
+    def _forget_scrape(self) -> None:
+        self._scraped = b""
 
     def _openapi(self, request: HttpRequest) -> None:
         if self._application is None:

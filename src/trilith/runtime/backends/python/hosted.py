@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from trilith.core.foreign import error_text
 from trilith.core.tensor import NUMPY_OF, Array, DataType
 from trilith.errors import ModelError, TrilithError
 from trilith.runtime.backends.python import pb_utils
@@ -161,22 +162,15 @@ def described(error: BaseException) -> tuple[str, str]:
 
     `<Type>: <text>`, an empty line, `At:`, and one line for each place, `file(line): function`.
     """
-    text = f"{type(error).__name__}: {_text(error)}"
+    text = f"{type(error).__name__}: {error_text(error)}"
     own = str(Path(__file__).parent)
     places = [
         f"  {frame.filename}({frame.lineno}): {frame.name}"
         for frame in reversed(traceback.extract_tb(error.__traceback__))
         if not frame.filename.startswith((own, "<frozen"))
     ]
-    trace = "".join(traceback.format_exception(error))
+    trace = "".join(traceback.format_exception(error)).encode(errors="replace").decode()
     return (f"{text}\n\nAt:\n" + "\n".join(places) if places else text), trace
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - a user's own __str__
-        return "(its text cannot be had)"
 
 
 def _check_responses(responses: Any, requests: int) -> None:

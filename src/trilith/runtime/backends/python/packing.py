@@ -7,7 +7,7 @@ Rule 2: each request has its own outcome. What one answers badly is that one's e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -80,8 +80,21 @@ def decode_requests(model: str, meta: bytes, buffers: Sequence[Buffer]) -> list[
 
 
 def encode_answer(answer: BatchAnswer) -> bytes:
-    """The metadata of a batch's result."""
-    return _encoder.encode(answer)
+    """The metadata of a batch's result. Half a surrogate pair in a model's text becomes a question mark."""
+    try:
+        return _encoder.encode(answer)
+    except UnicodeEncodeError:
+        return _encoder.encode(_sendable(msgspec.to_builtins(answer)))
+
+
+def _sendable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {_sendable(key): _sendable(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sendable(entry) for entry in value]
+    return value
 
 
 def decode_answer(model: str, meta: bytes, requests: int) -> BatchAnswer:
