@@ -5,9 +5,10 @@ Rule: what the service lists and is not here answers UNIMPLEMENTED with a senten
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.clock import Clock
@@ -100,31 +101,26 @@ class OipGrpc:
         if (work := self._repository_methods.get(method)) is not None:
             return self._answer_late(call, method.decode(), work)
         handler = self._methods.get(method)
-        self._front.began()
         name = method.decode("latin-1") if handler is not None else "other"
-        status = GrpcStatus.OK
-        try:
+        with self._answering(call, name):
             if handler is None:
                 raise _unimplemented(call.path)
             self._guard.check(name, call.header)
             call.reply(handler(parse(f"{name}Request", call.message)).SerializeToString())
-        except TrilithError as error:
-            status = oip_grpc_status(error, compat=self._compat)
-            call.fail(status, error.message)
-        except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the caller gets an answer all the same
-            _log.exception("answering %s failed", name)
-            status = GrpcStatus.INTERNAL
-            call.fail_error(Bug(f"{name} failed; the server's log says more"))
-        finally:
-            self._front.ended(name, name, status.name, None)
         return None
 
     async def _answer_late(self, call: GrpcCall, name: str, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:
+        with self._answering(call, name):
+            self._guard.check(name, call.header)
+            call.reply((await work(parse(f"{name}Request", call.message))).SerializeToString())
+
+    @contextlib.contextmanager
+    def _answering(self, call: GrpcCall, name: str) -> Iterator[None]:
+        """Counts a call in and out, and turns what is raised inside into its status."""
         self._front.began()
         status = GrpcStatus.OK
         try:
-            self._guard.check(name, call.header)
-            call.reply((await work(parse(f"{name}Request", call.message))).SerializeToString())
+            yield
         except TrilithError as error:
             status = oip_grpc_status(error, compat=self._compat)
             call.fail(status, error.message)
