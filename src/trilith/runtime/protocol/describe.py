@@ -43,19 +43,22 @@ def ready_model(runtime: RuntimePort, name: str, version: str) -> ModelPort:
         UnknownModel: there is no such model or version.
         NoReadyReplica: there is, and it is not ready.
     """
+    return _checked(runtime.model(name, version), name)
+
+
+def serving_model(runtime: RuntimePort, name: str, version: str) -> ModelPort:
+    """A model version that takes requests, or will again in a moment. Raises as `ready_model`."""
     model = runtime.model(name, version)
+    return model if model.recovering else _checked(model, name)
+
+
+def _checked(model: ModelPort, name: str) -> ModelPort:
     if model.unloaded:
         raise UnknownModel(f"Request for unknown model: '{name}' has no available versions: it was unloaded")
     if not is_ready(model):
         which = f"'{name}' version {model.version}" if model.version else f"'{name}'"
         raise NoReadyReplica(f"{which} is not at ready state: it is {model.state}")
     return model
-
-
-def serving_model(runtime: RuntimePort, name: str, version: str) -> ModelPort:
-    """A model version that takes requests, or will again in a moment. Raises as `ready_model`."""
-    model = runtime.model(name, version)
-    return model if model.recovering else ready_model(runtime, name, version)
 
 
 def model_metadata(model: ModelPort) -> dict[str, Any]:
