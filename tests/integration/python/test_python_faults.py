@@ -105,23 +105,15 @@ def test_a_killed_process_names_its_signal(repository, run):
             os.kill(pid, signal.SIGKILL)
             await until(lambda: not runtime.model("moody").ready or runtime.statistics()[0].restarts)
             await until(lambda: runtime.model("moody").ready)
-            assert int((await runtime.infer(ask("moody", -3))).outputs["y"][0, 0]) != pid
+            successor = int((await runtime.infer(ask("moody", -3))).outputs["y"][0, 0])
+            assert successor != pid
             hanging = asyncio.ensure_future(runtime.infer(ask("moody", -2)))
             await until(lambda: runtime.statistics()[0].running == 1)
-            os.kill(await _only_child(), signal.SIGKILL)
+            os.kill(successor, signal.SIGKILL)
             with pytest.raises(ReplicaLost, match=r"worker died: signal 9 \(SIGKILL\)"):
                 await hanging
 
     run(main())
-
-
-async def _only_child():
-    """The process id of the one instance, from the system: the instance itself is busy."""
-    shown = await asyncio.to_thread(
-        subprocess.run, ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
-    )
-    [line] = [line for line in shown.stdout.splitlines() if "backends.python.worker" in line]
-    return int(line.split()[0])
 
 
 def test_a_hang_is_answered_in_time_and_what_nobody_awaits_is_ended(repository, run):
