@@ -57,5 +57,9 @@ class DeadlineWheel(Generic[K]):
         self._hand = max(self._hand, current)
         return [key for number in due for key in self._buckets.pop(number)]
 
+    def next_at(self) -> float | None:
+        """When `expired` has something to return at the earliest (seconds), or None: nothing is watched."""
+        return None if not self._buckets else (min(self._buckets) + 1) * self._granularity_s
+
     def __len__(self) -> int:
         return sum(len(bucket) for bucket in self._buckets.values())

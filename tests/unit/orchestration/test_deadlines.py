@@ -45,6 +45,15 @@ class WheelMachine(RuleBasedStateMachine):
         # Nothing is left that is overdue by more than the granularity.
         assert all(deadline > self.now - 2 * GRANULARITY_S for deadline in self.model.values())
 
+    @rule()
+    def advance_to_the_next(self):
+        at = self.wheel.next_at()
+        assert (at is None) == (not self.model)
+        if at is not None:
+            # Nothing is due before it, and what is due then was not late by more than the granularity.
+            assert min(self.model.values()) <= at <= min(self.model.values()) + 1.01 * GRANULARITY_S
+            assert self.wheel.expired(min(at, self.now) - 2 * GRANULARITY_S) == []
+
     @invariant()
     def as_many(self):
         assert len(self.wheel) == len(self.model)

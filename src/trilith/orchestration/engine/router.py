@@ -71,6 +71,7 @@ class Router:
         self._deadlines: DeadlineWheel[PendingCall] = DeadlineWheel(_TICK_S)
         self._random = random.Random()
         self._timer: asyncio.TimerHandle | None = None
+        self._tick_at = 0.0  # when the timer fires
         self.retried = 0
 
     # Life
@@ -173,6 +174,7 @@ class Router:
                         group.remove(link)
                         deployment.leaving.append(link)
                         self._tell_if_idle(deployment, link)
+                        self._tick_by(time.monotonic() + _TICK_S)
                         return
         self._on_idle(replica_id)
 
@@ -226,6 +228,8 @@ class Router:
         self._place(call, first=False, bounded=True)
         if not call.settled:
             self._deadlines.add(call, call.deadline)
+            if call.deadline < self._tick_at - _TICK_S:
+                self._tick_by(call.deadline + _TICK_S)
 
     def cancel(self, call: PendingCall) -> None:
         """The caller is gone: nothing is answered any more, the replica is told to stop working on it."""
@@ -403,9 +407,9 @@ class Router:
         )
 
     def _tick(self) -> None:
-        # The next tick first: whatever goes wrong in this one, deadlines are enforced.
-        self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
         now = time.monotonic()
+        # The next tick first: whatever goes wrong in this one, deadlines are enforced.
+        self._tick_by(now + _LOOK_S)
         for call in self._deadlines.expired(now):
             if call.settled:
                 _log.error("a settled call of %s was still watched for its deadline", call.route.service)
@@ -426,6 +430,21 @@ class Router:
         if now >= self._next_look:
             self._next_look = now + _LOOK_S
             self._look_after_replicas(now)
+        self._tick_by(self._next_tick_at(now))
+
+    def _next_tick_at(self, now: float) -> float:
+        """As late as may be: a wake-up of an idle process costs those that compute beside it their caches."""
+        if any(deployment.leaving for deployment in self._deployments.values()):
+            return now + _TICK_S
+        first = self._deadlines.next_at()
+        return self._next_look if first is None else min(self._next_look, max(first, now + _TICK_S))
+
+    def _tick_by(self, at: float) -> None:
+        if self._timer is None:  # not started
+            return
+        self._timer.cancel()
+        self._tick_at = at
+        self._timer = asyncio.get_running_loop().call_later(max(0.0, at - time.monotonic()), self._tick)
 
     def _look_after_replicas(self, now: float) -> None:
         for deployment in self._deployments.values():
