@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from trilith.runtime.model_convert import convert_config
     from trilith.runtime.references import default_roots, find_model
     from trilith.runtime.runtime import Runtime, RuntimeConfig
-    from trilith.runtime.schedule import BatchingConfig, DynamicBatcher, QueueStatistics, Waiting
+    from trilith.runtime.schedule import (
+        BatchingConfig,
+        CallBatch,
+        CallQueue,
+        DynamicBatcher,
+        Halves,
+        QueuedCall,
+        QueueStatistics,
+        Waiting,
+    )
     from trilith.runtime.spec import ModelSpec
     from trilith.runtime.statistics import BatchStatistics, Duration, ModelStatistics
     from trilith.runtime.ticket import OnDone, Ticket
@@ -30,11 +39,14 @@ _HOME: Final = {
     "Batch": "trilith.runtime.backends",
     "BatchStatistics": "trilith.runtime.statistics",
     "BatchingConfig": "trilith.runtime.schedule",
+    "CallBatch": "trilith.runtime.schedule",
+    "CallQueue": "trilith.runtime.schedule",
     "CheckedModel": "trilith.runtime.checking",
     "ControlMode": "trilith.runtime.changes",
     "DataType": "trilith.core.tensor",
     "Duration": "trilith.runtime.statistics",
     "DynamicBatcher": "trilith.runtime.schedule",
+    "Halves": "trilith.runtime.schedule",
     "InferRequest": "trilith.core.request",
     "InferResponse": "trilith.core.request",
     "ModelFile": "trilith.runtime.backends",
@@ -45,6 +57,7 @@ _HOME: Final = {
     "ModelStatistics": "trilith.runtime.statistics",
     "OnDone": "trilith.runtime.ticket",
     "QueueStatistics": "trilith.runtime.schedule",
+    "QueuedCall": "trilith.runtime.schedule",
     "Runtime": "trilith.runtime.runtime",
     "RuntimeConfig": "trilith.runtime.runtime",
     "TensorSpec": "trilith.core.tensor",
@@ -62,11 +75,14 @@ __all__ = [
     "Batch",
     "BatchStatistics",
     "BatchingConfig",
+    "CallBatch",
+    "CallQueue",
     "CheckedModel",
     "ControlMode",
     "DataType",
     "Duration",
     "DynamicBatcher",
+    "Halves",
     "InferRequest",
     "InferResponse",
     "ModelFile",
@@ -77,6 +93,7 @@ __all__ = [
     "ModelStatistics",
     "OnDone",
     "QueueStatistics",
+    "QueuedCall",
     "Runtime",
     "RuntimeConfig",
     "TensorSpec",

@@ -20,6 +20,7 @@ from trilith.core.tensor import Array
 from trilith.errors import ModelError, TrilithError
 from trilith.runtime.backends.port import Backend, Batch
 from trilith.runtime.collation import Collation
+from trilith.runtime.schedule import Halves
 from trilith.runtime.signature import Offer
 from trilith.runtime.ticket import Ticket
 
@@ -86,24 +87,16 @@ class Execution:
 
     def run(self, backend: Backend, tickets: Sequence[Ticket], batched_at: float) -> list[Executed]:
         """Runs the tickets as one batch; in parts when that fails and may be retried."""
-        whole = self._run_once(backend, tickets, batched_at)
-        if whole.error is None or len(tickets) == 1 or not self._pure:
-            return [whole]
-        parts = self._run_halves(backend, tickets, batched_at)
-        for part in parts:
-            part.retried = True
-        return parts
-
-    def _run_halves(self, backend: Backend, tickets: Sequence[Ticket], batched_at: float) -> list[Executed]:
-        middle = len(tickets) // 2
-        parts: list[Executed] = []
-        for half in (tickets[:middle], tickets[middle:]):
-            part = self._run_once(backend, half, batched_at)
-            if part.error is None or len(half) == 1:
-                parts.append(part)
-            else:
-                parts.extend(self._run_halves(backend, half, batched_at))
-        return parts
+        if len(tickets) == 1:
+            return [self._run_once(backend, tickets, batched_at)]
+        executed: list[Executed] = []
+        halves = Halves(len(tickets), repeatable=self._pure)
+        for first, past in halves:
+            part = self._run_once(backend, tickets[first:past], batched_at)
+            if part.error is None or not halves.split():
+                part.retried = past - first < len(tickets)
+                executed.append(part)
+        return executed
 
     def _run_once(self, backend: Backend, tickets: Sequence[Ticket], batched_at: float) -> Executed:
         now = self._clock.now

@@ -34,6 +34,7 @@ from trilith.core.context import Context, current_context
 from trilith.core.foreign import named_error
 from trilith.core.timeline import DECODED, STARTED, Timeline
 from trilith.errors import Cancelled, DeadlineExceeded, Draining, NotFound, SetupError, TrilithError
+from trilith.runtime import Halves
 from trilith.service.batching import Item
 from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
 from trilith.service.codecs.media import JSON
@@ -393,26 +394,32 @@ class ServiceHost:
 
     async def _execute(self, hosted: HostedMethod, calls: Sequence[ServiceCall], items: Sequence[Item]) -> list[Any]:
         """The results of a batch, an exception where an item failed. A method that may run twice is tried in halves."""
+        results: list[Any] = []
+        halves = Halves(len(items), repeatable=hosted.spec.options.idempotent)
+        for first, past in halves:
+            try:
+                results += await self._execute_once(hosted, calls[first:past], items[first:past])
+            except _USER_ERRORS as error:
+                if isinstance(error, asyncio.CancelledError) and _from_outside():
+                    raise
+                if not halves.split():
+                    results += [error] * (past - first)
+        return results
+
+    async def _execute_once(
+        self, hosted: HostedMethod, calls: Sequence[ServiceCall], items: Sequence[Item]
+    ) -> list[Any]:
         hosted.counts.batches += 1
         started = _now()
-        try:
-            positional, named = hosted.joined(items)
-            if hosted.asynchronous:
-                value = await hosted.function(*positional, **named)
-            else:
-                value = await self._in_thread(_caught, hosted.function, positional, named)
-                if isinstance(value, BaseException):
-                    raise value
-            hosted.ran(started, calls)
-            return hosted.split(value, len(items))
-        except _USER_ERRORS as error:
-            if isinstance(error, asyncio.CancelledError) and _from_outside():
-                raise
-            if len(items) == 1 or not hosted.spec.options.idempotent:
-                return [error] * len(items)
-        middle = len(items) // 2
-        first = await self._execute(hosted, calls[:middle], items[:middle])
-        return first + await self._execute(hosted, calls[middle:], items[middle:])
+        positional, named = hosted.joined(items)
+        if hosted.asynchronous:
+            value = await hosted.function(*positional, **named)
+        else:
+            value = await self._in_thread(_caught, hosted.function, positional, named)
+            if isinstance(value, BaseException):
+                raise value
+        hosted.ran(started, calls)
+        return hosted.split(value, len(items))
 
 
 def _from_outside() -> bool:

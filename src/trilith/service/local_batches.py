@@ -1,7 +1,7 @@
 """Calls of one batched method of one instance in this process, joined as the gateway joins them for a replica.
 
-Rule 1: the scheduler is the runtime's own `DynamicBatcher`; this file moves its batches to the method and back.
-Rule 2: one batch at a time; it leaves when the method is free. Only an under-full one waits, and only for its window.
+Rule 1: `CallQueue` decides; this file only moves its batches to the method and back. The one place is the instance.
+Rule 2: a batch leaves at the end of the turn in which its first call came: calls that are made together go together.
 Rule 3: every call is answered, once: also when its batch is cancelled, or the loop ends.
 Rule 4: a caller who went away is left out of the batch; a batch whose callers are all gone is cancelled.
 """
@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from trilith.core.foreign import named_error
-from trilith.errors import Cancelled, InvalidConfig, QueueFull, ServiceError
-from trilith.runtime import BatchingConfig, DynamicBatcher, Waiting
+from trilith.errors import Cancelled, InvalidConfig, ServiceError
+from trilith.runtime import CallBatch, CallQueue, Halves, QueuedCall
 from trilith.service.batching import Item, columns, split_results
 from trilith.service.spec import MethodSpec
 
-_UNBOUNDED_ROWS: Final = 1 << 40  # the bound is checked in `_admit`
 _USER_ERRORS: Final = BaseException
 _now: Final = time.monotonic
 
@@ -28,8 +28,8 @@ Run = Callable[[tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
 """The method over lists: positional and keyword arguments to its list of results."""
 
 
-class _WaitingCall(Waiting):
-    """A call in the batcher. `circumstances` are its caller's context variables."""
+class _LocalCall(QueuedCall):
+    """A call in the queue. `circumstances` are its caller's context variables."""
 
     __slots__ = ("answer", "circumstances", "item")
 
@@ -60,12 +60,12 @@ class LocalBatches:
             raise InvalidConfig(f"{spec.where} is not batched")
         self._spec = spec
         self._run_method = run
-        self._max_size = batch.max_size
-        config = BatchingConfig(
-            max_batch_size=batch.max_size, max_wait_s=batch.max_wait_ms / 1e3, max_queue_rows=_UNBOUNDED_ROWS
+        self._queue: CallQueue[_LocalCall] = CallQueue(
+            spec.where,
+            max_size=batch.max_size,
+            max_wait_s=batch.max_wait_ms / 1e3,
+            max_waiting=spec.service.options.max_waiting,
         )
-        self._batcher: DynamicBatcher[_WaitingCall] = DynamicBatcher(config, name=spec.where)
-        self._batch: list[_WaitingCall] = []  # that runs
         self._running: asyncio.Task[None] | None = None
         self._next: asyncio.Handle | None = None  # of `_pump`
 
@@ -76,9 +76,9 @@ class LocalBatches:
             QueueFull: as many calls wait as the service lets wait.
             Exception: what the method raised, for this item or for its batch.
         """
-        self._admit()
-        waiting = _WaitingCall(item, asyncio.get_running_loop().create_future())
-        self._batcher.add(waiting, _now())
+        self._queue.admit(self._free)
+        waiting = _LocalCall(item, asyncio.get_running_loop().create_future())
+        self._queue.add(waiting, _now())
         self._pump_soon()
         try:
             return await waiting.answer
@@ -86,20 +86,13 @@ class LocalBatches:
             self._withdraw(waiting)
             raise
 
-    def _admit(self) -> None:
-        bound = self._spec.service.options.max_waiting
-        leaving = 0 if self._running is not None else self._max_size  # the next batch is about to start
-        if len(self._batcher) >= bound + leaving:
-            raise QueueFull(f"{bound} calls of {self._spec.where} wait already, which is its limit; try again later")
+    def _free(self) -> int:
+        return 0 if self._running is not None else 1
 
-    def _withdraw(self, waiting: _WaitingCall) -> None:
-        if self._batcher.cancel(waiting) or waiting not in self._batch:
-            return
-        if self._spec.asynchronous and self._running is not None and self._abandoned():
+    def _withdraw(self, waiting: _LocalCall) -> None:
+        abandoned = self._queue.withdraw(waiting)
+        if abandoned is not None and self._spec.asynchronous and self._running is not None:
             self._running.cancel()
-
-    def _abandoned(self) -> bool:
-        return all(waiting.answer.done() for waiting in self._batch)
 
     def _pump_soon(self) -> None:
         """Starts the next batch at the end of this turn of the loop: calls that are made together go together."""
@@ -114,36 +107,49 @@ class LocalBatches:
     def _pump(self) -> None:
         self._pump_at(None)
         now, loop = _now(), asyncio.get_running_loop()
-        batch = self._batcher.next_batch(now)
-        if batch:
-            self._batch = batch
-            self._running = loop.create_task(self._run(batch), context=batch[0].circumstances)
+        batch = self._queue.leave(now)
+        if batch is not None:
+            self._running = loop.create_task(self._run(batch), context=batch.calls[0].circumstances)
             # Not a `finally` in the task: one that is cancelled before its first step never gets there.
-            self._running.add_done_callback(self._ended)
-        elif (window_end := self._batcher.next_window_end()) is not None:
-            self._pump_at(loop.call_later(max(0.0, window_end - now), self._pump))
+            self._running.add_done_callback(functools.partial(self._ended, batch))
+        elif (due := self._queue.next_due()) is not None:
+            self._pump_at(loop.call_later(max(0.0, due - now), self._pump))
 
-    async def _run(self, batch: list[_WaitingCall]) -> None:
-        live = [waiting for waiting in batch if not waiting.answer.done()]
+    async def _run(self, batch: CallBatch[_LocalCall]) -> None:
+        live = batch.live
         if live:
             results = await self._results([waiting.item for waiting in live])
             for waiting, result in zip(live, results, strict=True):
                 waiting.settle(result)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        batch, abandoned = self._batch, self._abandoned()
-        self._batch, self._running = [], None
+    def _ended(self, batch: CallBatch[_LocalCall], task: asyncio.Task[None]) -> None:
+        self._running = None
+        abandoned = batch.wanted == 0
+        self._queue.over(batch)
         if task.cancelled() and not abandoned:  # by whoever ends the loop: nothing runs here any more
-            for waiting in (*batch, *self._batcher.clear()):
+            for waiting in (*batch.calls, *self._queue.clear()):
                 waiting.settle(Cancelled(f"{self._spec.where} was cancelled: its event loop is ending"))
             return
         if not task.cancelled() and (failure := task.exception()) is not None:
-            for waiting in batch:
+            for waiting in batch.calls:
                 waiting.settle(failure)
         self._pump()
 
     async def _results(self, items: Sequence[Item]) -> list[Any]:
         """One result for each item, an exception where it failed. What may run twice is tried again in halves."""
+        results: list[Any] = []
+        halves = Halves(len(items), repeatable=self._spec.options.idempotent)
+        for first, past in halves:
+            try:
+                results += await self._once(items[first:past])
+            except asyncio.CancelledError:
+                raise
+            except _USER_ERRORS as error:
+                if not halves.split():
+                    results += [error] * (past - first)
+        return results
+
+    async def _once(self, items: Sequence[Item]) -> list[Any]:
         try:
             positional, named = columns(self._spec.signature, items)
             answered = await self._run_method(tuple(positional), named)
@@ -152,11 +158,4 @@ class LocalBatches:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            failure: BaseException = ServiceError(f"{self._spec.where} let a cancellation of its own escape")
-            failure.__cause__ = escaped
-        except _USER_ERRORS as error:
-            failure = error
-        if len(items) == 1 or not self._spec.options.idempotent:
-            return [failure] * len(items)
-        middle = len(items) // 2
-        return await self._results(items[:middle]) + await self._results(items[middle:])
+            raise ServiceError(f"{self._spec.where} let a cancellation of its own escape") from escaped

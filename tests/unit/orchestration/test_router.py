@@ -324,6 +324,21 @@ def test_a_full_queue_does_not_strand_the_batch_of_a_dead_replica():
     assert all(call.settled for call in calls)
 
 
+def test_a_batch_of_a_method_that_is_gone_is_stopped_when_its_last_caller_goes():
+    many = route("many", batch_rows=4)
+    router = _router(many)
+    link = _link()
+    router.add(link)
+    calls = [_call(many) for _ in range(3)]
+    router.submit(calls[0])
+    router.submit(calls[1])
+    router.submit(calls[2])
+    router.publish(2, {"S"}, [route("plain")])
+    assert [call.sink.outcomes for call in calls] == [[], [NotFound.code], [NotFound.code]]
+    router.cancel(calls[0])
+    assert link.peer.cancelled == {1}
+
+
 def test_a_service_that_is_gone_is_not_missed():
     router = _router(route("a"), route("b", service="T"))
     waiting = _call(route("b", service="T"))

@@ -1,58 +1,70 @@
 """One central queue for each batched method, over all replicas of its service.
 
-Rule 1: the scheduler is the runtime's own `DynamicBatcher`; this file only moves its batches to replicas and back.
+Rule 1: `CallQueue` decides; this file only moves its batches to replicas and back.
 Rule 2: a replica runs one batch of a method at a time, so what arrives meanwhile joins the next one.
 Rule 3: each item of a batch is settled by itself: expired, cancelled and failing items harm no other.
-Rule 4: a window that closes is a timer of its own, at the instant that the scheduler names.
+Rule 4: a window that closes is a timer of its own, at the instant that the queue names.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trilith.errors import Bug, QueueFull, TrilithError, error_from_code
 from trilith.net.transport import Reply
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.deployments import Deployment, MethodRoute, ReplicaLink
-from trilith.runtime import BatchingConfig, DynamicBatcher, Waiting
+from trilith.runtime import CallBatch, CallQueue, QueuedCall
 from trilith.wire.batches import FLAG_BATCH, BatchItem, decode_batch_result, encode_batch
 
 if TYPE_CHECKING:
     from trilith.orchestration.engine.router import Router
 
-_UNBOUNDED_ROWS = 1 << 40
 
+class BatchTicket(QueuedCall):
+    """The place of a call in its queue, or in the batch that a replica has. Its deadline is the router's matter.
 
-class WaitingCall(Waiting):
-    """A pending call in the batcher."""
+    Attributes:
+        call: the call.
+        queue: where it waits, or waited.
+        call_id: of the batch at the replica.
+    """
 
-    __slots__ = ("call",)
+    __slots__ = ("call", "call_id", "queue")
 
-    def __init__(self, call: PendingCall) -> None:
-        super().__init__()  # its deadline is enforced by the router, with that of every other call
+    def __init__(self, call: PendingCall, queue: BatchQueue) -> None:
+        super().__init__()
         self.call = call
+        self.queue = queue
+        self.call_id = 0
+
+    def withdraw(self) -> None:
+        """Takes the call back; in a batch that runs, its result is dropped."""
+        self.queue.withdraw(self)
 
 
 class BatchQueue:
     """The queue of one batched method."""
 
     def __init__(self, route: MethodRoute, deployment: Deployment, router: Router) -> None:
-        # The bound is checked in `add`: a call that was accepted once is not refused when it must be queued again.
-        config = BatchingConfig(
-            max_batch_size=route.batch_rows, max_wait_s=route.batch_wait_s, max_queue_rows=_UNBOUNDED_ROWS
-        )
         self._route = route
         self._deployment = deployment
         self._router = router
-        self._batcher: DynamicBatcher[WaitingCall] = DynamicBatcher(config, name=f"{route.service}.{route.method}")
+        self._queue: CallQueue[BatchTicket] = CallQueue(
+            f"{route.service}.{route.method}",
+            max_size=route.batch_rows,
+            max_wait_s=route.batch_wait_s,
+            max_waiting=route.queue_limit,
+        )
         self._timer: asyncio.TimerHandle | None = None  # for the end of the window that closes next
 
     @property
     def waiting(self) -> int:
         """Calls that no replica has yet."""
-        return len(self._batcher)
+        return len(self._queue)
 
     def add(self, call: PendingCall, now: float, *, bounded: bool) -> None:
         """Queues a call, and sends a batch when a replica is free for one.
@@ -60,49 +72,45 @@ class BatchQueue:
         Raises:
             QueueFull: as many calls wait as may, and the call is `bounded`.
         """
-        if bounded and len(self._batcher) >= self._route.queue_limit:
-            raise QueueFull(
-                f"{len(self._batcher)} calls of {self._route.service}.{self._route.method} wait already, which is its"
-                f" limit; try again later ({len(self._deployment.replicas)} replicas are running)"
-            )
-        waiting = WaitingCall(call)
-        self._batcher.add(waiting, now)
-        call.ticket = waiting
+        if bounded:
+            try:
+                self._queue.admit(lambda: sum(1 for _ in self._free()))
+            except QueueFull as error:
+                raise QueueFull(f"{error.message} ({len(self._deployment.replicas)} replicas are running)") from None
+        call.ticket = ticket = BatchTicket(call, self)
+        self._queue.add(ticket, now)
         self.pump(now)
 
     def clear(self) -> list[PendingCall]:
         """Takes out every call that waits, oldest first."""
         self._stop_timer()
-        return [waiting.call for waiting in self._batcher.clear()]
-
-    def withdraw(self, call: PendingCall) -> None:
-        """Takes a call back from the queue; one that runs already stays in its batch, and its result is dropped."""
-        if isinstance(call.ticket, WaitingCall) and self._batcher.cancel(call.ticket):
+        calls = [ticket.call for ticket in self._queue.clear()]
+        for call in calls:
             call.ticket = None
-            return
-        link = call.link
-        if link is None:
-            return
-        for call_id, entry in link.calls.items():
-            if isinstance(entry, list) and call in entry:
-                # The replica is told to stop only when nobody of the batch waits any more.
-                if all(other.settled or other is call for other in entry):
-                    link.peer.cancel(call_id)
-                    link.calls.pop(call_id)
-                    self._finished(link)
-                return
+        return calls
+
+    def withdraw(self, ticket: BatchTicket) -> None:
+        """Takes a call back; the replica is told to stop when nobody of its batch waits any more."""
+        abandoned = self._queue.withdraw(ticket)
+        ticket.call.ticket = None
+        link = ticket.call.link
+        if abandoned is not None and link is not None and link.calls.pop(ticket.call_id, None) is not None:
+            link.peer.cancel(ticket.call_id)
+            self._finished(link, abandoned)
 
     def pump(self, now: float) -> None:
         """Sends batches while some may leave and a replica is free."""
         self._stop_timer()
-        while self._batcher.is_ready(now):
-            link = self._free()
+        while self._queue.is_due(now):
+            link = min(self._free(), key=lambda link: link.in_flight, default=None)
             if link is None:
                 return  # the next one that is free comes back here
-            self._send(link, [waiting.call for waiting in self._batcher.next_batch(now)])
-        window_end = self._batcher.next_window_end()
-        if window_end is not None:
-            delay_s = max(0.0, window_end - now)
+            batch = self._queue.leave(now)
+            if batch is not None:
+                self._send(link, batch)
+        due = self._queue.next_due()
+        if due is not None:
+            delay_s = max(0.0, due - now)
             self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.pump(time.monotonic()))
 
     def _stop_timer(self) -> None:
@@ -110,17 +118,16 @@ class BatchQueue:
             self._timer.cancel()
             self._timer = None
 
-    def _free(self) -> ReplicaLink | None:
+    def _free(self) -> Iterator[ReplicaLink]:
         method = self._route.method
-        free = (link for link in self._deployment.replicas if link.room > 0 and method not in link.batching)
-        return min(free, key=lambda link: link.in_flight, default=None)
+        return (link for link in self._deployment.replicas if link.room > 0 and method not in link.batching)
 
-    def _send(self, link: ReplicaLink, calls: list[PendingCall]) -> None:
+    def _send(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
         now = time.monotonic()
+        calls = [ticket.call for ticket in batch.calls]
         for call in calls:
             call.attempt += 1
             call.link = link
-            call.ticket = None
             call.sent_at = now
         items = [BatchItem(meta=call.meta, deadline=call.deadline, buffer_count=len(call.buffers)) for call in calls]
         link.batching.add(self._route.method)
@@ -129,7 +136,7 @@ class BatchQueue:
         def on_reply(reply: Reply) -> None:
             link.calls.pop(call_id, None)
             self._replied(calls, reply)
-            self._finished(link)
+            self._finished(link, batch)
 
         call_id = link.peer.call(
             encode_batch(items),
@@ -139,14 +146,17 @@ class BatchQueue:
             flags=FLAG_BATCH,
         )
         link.calls[call_id] = calls
+        for ticket in batch.calls:
+            ticket.call_id = call_id
 
-    def _finished(self, link: ReplicaLink) -> None:
+    def _finished(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
+        self._queue.over(batch)
         link.batching.discard(self._route.method)
         self.pump(time.monotonic())
 
     def _replied(self, calls: list[PendingCall], reply: Reply) -> None:
         for call in calls:
-            call.link = None
+            call.link = call.ticket = None
             if not call.settled:
                 call.took(reply)
         if not reply.ok:

@@ -15,6 +15,7 @@ from trilith.net.transport import Buffer, Reply
 
 if TYPE_CHECKING:
     from trilith.errors import TrilithError
+    from trilith.orchestration.engine.batching import BatchTicket
     from trilith.orchestration.engine.deployments import MethodRoute, ReplicaLink
 
 
@@ -89,7 +90,7 @@ class PendingCall:
         self.settled = False
         self.link: ReplicaLink | None = None
         self.call_id = 0
-        self.ticket: object | None = None  # of the batcher, while the call waits there
+        self.ticket: BatchTicket | None = None  # while it waits for a batch, or is in one
         self.received_at = received_at
         self.submitted_at = submitted_at
         self.sent_at = 0.0

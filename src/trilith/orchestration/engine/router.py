@@ -200,7 +200,7 @@ class Router:
         again: list[PendingCall] = []
         for call_id, entry in held.items():
             for call in entry if isinstance(entry, list) else [entry]:
-                call.link = None
+                call.link = call.ticket = None
                 if call.settled:
                     continue
                 if self._retry.may_retry(
@@ -384,9 +384,8 @@ class Router:
         deployment = self._deployments.get(route.service)
         if deployment is not None and deployment.withdraw(call):
             return
-        queue = self._batches.get((route.service, route.method))
-        if queue is not None:
-            queue.withdraw(call)
+        if call.ticket is not None:
+            call.ticket.withdraw()
 
     def _tell_if_idle(self, deployment: Deployment | None, link: ReplicaLink) -> None:
         if deployment is not None and link in deployment.leaving and not self._needed(link):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from trilith.runtime.schedule.batcher import DynamicBatcher
+from trilith.runtime.schedule.call_queue import CallBatch, CallQueue, QueuedCall
 from trilith.runtime.schedule.config import BatchingConfig
 from trilith.runtime.schedule.deadlines import DeadlineHeap
+from trilith.runtime.schedule.halves import Halves
 from trilith.runtime.schedule.ordering import ArrivalOrder
 from trilith.runtime.schedule.policy import QueuePolicy, TimeoutAction
 from trilith.runtime.schedule.sizing import BatchSizer, LearnedCurve
@@ -15,11 +17,15 @@ __all__ = [
     "ArrivalOrder",
     "BatchSizer",
     "BatchingConfig",
+    "CallBatch",
+    "CallQueue",
     "DeadlineHeap",
     "DynamicBatcher",
+    "Halves",
     "LearnedCurve",
     "QueuePolicy",
     "QueueStatistics",
+    "QueuedCall",
     "TimeoutAction",
     "Waiting",
 ]

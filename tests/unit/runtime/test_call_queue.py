@@ -1,0 +1,210 @@
+"""The queue of batched methods and the halves of a failed batch, against random histories."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from trilith.errors import QueueFull
+from trilith.runtime import CallQueue, Halves, QueuedCall
+
+
+def queue_of(**numbers):
+    return CallQueue("Reader.read", **{"max_size": 3, "max_wait_s": 0.0, "max_waiting": 5, **numbers})
+
+
+def none_free():
+    return 0
+
+
+def fill(queue, count, now=0.0):
+    calls = [QueuedCall() for _ in range(count)]
+    for call in calls:
+        queue.add(call, now)
+    return calls
+
+
+def test_what_a_free_place_takes_at_once_does_not_count_as_waiting():
+    queue = queue_of(max_waiting=1)
+    fill(queue, 3)
+    queue.admit(lambda: 1)
+    with pytest.raises(QueueFull, match=r"1 calls of Reader.read wait already, which is its limit; try again later"):
+        queue.admit(none_free)
+    fill(queue, 1)
+    with pytest.raises(QueueFull):
+        queue.admit(lambda: 1)
+    queue.admit(lambda: 2)
+
+
+def test_free_places_are_counted_only_when_the_queue_seems_full():
+    queue = queue_of(max_waiting=1)
+    queue.admit(lambda: pytest.fail("counted"))
+
+
+def test_a_call_that_was_accepted_is_queued_again_beyond_the_bound():
+    queue = queue_of(max_waiting=1)
+    fill(queue, 4)
+    assert len(queue) == 4
+
+
+def test_the_last_caller_who_goes_stops_the_batch():
+    queue = queue_of()
+    first, second = fill(queue, 2)
+    batch = queue.leave(0.0)
+    assert queue.withdraw(first) is None
+    assert batch.live == [second]
+    assert queue.withdraw(first) is None, "once is enough"
+    assert queue.withdraw(second) is batch
+    assert queue.withdraw(second) is None
+
+
+def test_nobody_withdraws_what_is_over():
+    queue = queue_of()
+    [call] = fill(queue, 1)
+    batch = queue.leave(0.0)
+    queue.over(batch)
+    assert queue.withdraw(call) is None
+    assert batch.wanted == 1
+
+
+class CallQueueMachine(RuleBasedStateMachine):
+    """Places that run batches, callers who come and go, and time."""
+
+    @initialize(
+        max_size=st.integers(1, 4),
+        max_wait_s=st.sampled_from([0.0, 1.0]),
+        max_waiting=st.integers(1, 6),
+        places=st.integers(0, 3),
+    )
+    def begin(self, max_size, max_wait_s, max_waiting, places):
+        self.queue = queue_of(max_size=max_size, max_wait_s=max_wait_s, max_waiting=max_waiting)
+        self.max_size, self.max_wait_s, self.max_waiting, self.places = max_size, max_wait_s, max_waiting, places
+        self.now = 0.0
+        self.waiting = []  # (call, when it came), oldest first
+        self.running = []
+        self.stopped = []
+        self.calls = []
+
+    def free(self):
+        return self.places - len(self.running)
+
+    def pump(self):
+        """What both doers do whenever something changed."""
+        while self.free() > 0:
+            batch = self.queue.leave(self.now)
+            if batch is None:
+                break
+            gone, self.waiting = self.waiting[: len(batch.calls)], self.waiting[len(batch.calls) :]
+            assert batch.calls == [call for call, _ in gone], "first in, first out"
+            assert len(batch.calls) <= self.max_size
+            full = len(batch.calls) == self.max_size
+            assert full or not self.waiting, "what could go together went together"
+            assert full or gone[0][1] + self.max_wait_s <= self.now, "no batch leaves before its window closes"
+            self.running.append(batch)
+
+    @rule(again=st.booleans())
+    def call(self, again):
+        call = QueuedCall()
+        if not again:
+            try:
+                self.queue.admit(self.free)
+            except QueueFull:
+                assert len(self.waiting) >= self.max_waiting
+                assert len(self.waiting) >= self.max_size * self.free(), "nobody is refused beside a place that could"
+                return
+            assert len(self.waiting) < self.max_waiting + self.max_size * max(0, self.free())
+        self.queue.add(call, self.now)
+        self.waiting.append((call, self.now))
+        self.calls.append(call)
+        self.pump()
+
+    @rule(passed_s=st.sampled_from([0.25, 0.5, 1.0]))
+    def wait(self, passed_s):
+        """A timer at `next_due` is all that a doer needs: nothing leaves earlier."""
+        until = self.now + passed_s
+        while (due := self.queue.next_due()) is not None and due <= until:
+            assert due >= self.now
+            self.now = due
+            before = len(self.waiting)
+            self.pump()
+            if len(self.waiting) == before:
+                break  # no place is free: the next that is comes back
+        self.now = until
+        self.pump()
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def answer(self, data):
+        batch = data.draw(st.sampled_from(self.running))
+        self.running.remove(batch)
+        self.queue.over(batch)
+        assert batch.live == []
+        self.pump()
+
+    @precondition(lambda self: self.calls)
+    @rule(data=st.data())
+    def leave(self, data):
+        call = data.draw(st.sampled_from(self.calls))
+        batch = next((batch for batch in self.running if call in batch.live), None)
+        last = batch is not None and batch.live == [call]
+        waits = call in [one for one, _ in self.waiting]
+        assert self.queue.withdraw(call) is (batch if last else None)
+        self.waiting = [(one, came) for one, came in self.waiting if one is not call]
+        if last:
+            assert batch not in self.stopped, "a batch is stopped once"
+            self.stopped.append(batch)
+        assert not (waits and batch)
+
+    @rule()
+    def more_places(self):
+        self.places += 1
+        self.pump()
+
+    @precondition(lambda self: self.waiting)
+    @rule()
+    def clear(self):
+        assert self.queue.clear() == [call for call, _ in self.waiting]
+        self.waiting = []
+
+    @invariant()
+    def nothing_waits_beside_a_free_place_for_longer_than_it_may(self):
+        assert len(self.queue) == len(self.waiting)
+        self.queue.check_integrity()
+        if self.waiting and self.free() > 0:
+            assert not self.queue.is_due(self.now)
+            assert len(self.waiting) < self.max_size
+            assert self.queue.next_due() == self.waiting[0][1] + self.max_wait_s > self.now
+
+    @invariant()
+    def a_batch_counts_who_waits_for_it(self):
+        for batch in self.running:
+            assert batch.wanted == len(batch.live)
+
+
+TestCallQueue = CallQueueMachine.TestCase
+TestCallQueue.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+
+
+@given(st.integers(0, 40), st.booleans(), st.sets(st.integers(0, 39)))
+def test_halves(size, repeatable, poison):
+    """Runs that fail when one of their items is bad: each item is answered once, alone guilty when it may run twice."""
+    poison = {item for item in poison if item < size}
+    outcomes, runs = [], 0
+    halves = Halves(size, repeatable=repeatable)
+    for first, past in halves:
+        runs += 1
+        assert 0 <= first < past <= size
+        bad = poison.intersection(range(first, past))
+        if bad and halves.split():
+            continue
+        assert first == len(outcomes), "in order, none left out, none twice"
+        outcomes += [not bad] * (past - first)
+    assert len(outcomes) == size
+    if repeatable:
+        assert outcomes == [item not in poison for item in range(size)]
+        assert runs <= 1 + 2 * len(poison) * math.ceil(math.log2(size or 1))
+    else:
+        assert runs == min(size, 1)
+        assert outcomes == [not poison] * size
