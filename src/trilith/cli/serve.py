@@ -38,6 +38,7 @@ def serve(
     grpc_header_forward_pattern: str = "",
     http_restricted_api: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     grpc_restricted_protocol: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    grpc_infer_response_compression_level: Literal["none", "low", "medium", "high"] = "none",
     debug: bool = False,
 ) -> int:
     """Serve a folder of models, or a service written in Python.
@@ -93,6 +94,8 @@ def serve(
         `GROUP[,GROUP...]:HEADER=VALUE`: these endpoints take only requests with that header. May be repeated.
     grpc_restricted_protocol
         The same for gRPC, where the header begins with `triton-grpc-protocol-`. May be repeated.
+    grpc_infer_response_compression_level
+        How hard answers of `ModelInfer` are compressed (by gzip or deflate) for clients that accept it.
     debug
         Send the text of exceptions in your code to clients.
     """
@@ -165,6 +168,7 @@ def serve(
             grpc_header_forward_pattern=checked_pattern(grpc_header_forward_pattern, "--grpc-header-forward-pattern"),
             http_restricted=checked_restrictions(http_restricted_api, "--http-restricted-api"),
             grpc_restricted=checked_restrictions(grpc_restricted_protocol, "--grpc-restricted-protocol"),
+            grpc_compression=grpc_infer_response_compression_level,
         ),
     )
     return serve_forever(options)

@@ -6,7 +6,7 @@ What a compressed message holds is another file's matter (`grpc_compression.py`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -16,6 +16,8 @@ from trilith.wire.http2 import Field
 
 PREFIX_BYTES: Final = 5
 _MAX_STATUS_MESSAGE_BYTES: Final = 4096
+_LEAST_TEXT_BYTES: Final = 16  # less says nothing
+_UNBOUNDED: Final = 1 << 62
 _TIMEOUT_UNITS_S: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _MESSAGE_SAFE: Final = "".join(chr(octet) for octet in range(0x20, 0x7F) if chr(octet) != "%")
 
@@ -134,21 +136,65 @@ def parse_timeout(value: bytes) -> float:
     return int(digits) * unit
 
 
-def encode_status_message(message: str) -> bytes:
-    """A sentence as `grpc-message`: UTF-8, percent-encoded outside printable ASCII; cut when it is very long."""
-    encoded = quote(message, safe=_MESSAGE_SAFE, errors="replace").encode("ascii")
-    if len(encoded) > _MAX_STATUS_MESSAGE_BYTES:
-        # Cut the text, not the escapes: a UTF-8 octet takes three at most.
-        shown = message[: _MAX_STATUS_MESSAGE_BYTES // 12] + "..."
-        encoded = quote(shown, safe=_MESSAGE_SAFE, errors="replace").encode("ascii")
+def encode_status_message(message: str, max_bytes: int = _MAX_STATUS_MESSAGE_BYTES) -> bytes:
+    """A sentence as `grpc-message`: UTF-8, percent-encoded outside printable ASCII.
+
+    One that is too long keeps its beginning and its end: what a client sent (an id, a name) stands between them and may
+    be of any length.
+    """
+    most = min(max_bytes, _MAX_STATUS_MESSAGE_BYTES)
+    # A character takes one octet at least: what cannot fit is not even encoded.
+    encoded = _quoted(message) if len(message) <= most else b""
+    if not encoded or len(encoded) > most:
+        encoded = _shortened(message, most)
+    return encoded
+
+
+def list_bytes(fields: Iterable[Field]) -> int:
+    """The size of a header list as HTTP/2 bounds it: 32 octets a field on top (RFC 9113 section 6.5.2)."""
+    return sum(len(name) + len(value) + 32 for name, value in fields)
+
+
+def status_trailers(
+    status: GrpcStatus, message: str = "", extra: Sequence[Field] = (), *, max_list_bytes: int | None = None
+) -> list[Field]:
+    """The trailers that end a call.
+
+    Args:
+        status: the status.
+        message: for a person.
+        extra: further trailing metadata.
+        max_list_bytes: the longest list that the client takes, less what else stands in it. Over it a client ends the
+            call with a status of its own; so the text gives way, then the metadata, and the status is always there.
+    """
+    fields: list[Field] = [(b"grpc-status", b"%d" % status)]
+    room = _UNBOUNDED if max_list_bytes is None else max_list_bytes - list_bytes(fields)
+    beside = list_bytes(extra)
+    if message:
+        for_text = room - len(b"grpc-message") - 32
+        # Beside metadata that would leave no sentence there is the sentence alone.
+        text = encode_status_message(message, for_text - beside) if for_text - beside >= _LEAST_TEXT_BYTES else b""
+        if not text and for_text >= _LEAST_TEXT_BYTES:
+            text, extra, beside = encode_status_message(message, for_text), (), 0
+        if text:
+            fields.append((b"grpc-message", text))
+    if beside <= room:
+        fields.extend(extra)
+    return fields
+
+
+def _quoted(text: str) -> bytes:
+    encoded = quote(text, safe=_MESSAGE_SAFE, errors="replace").encode("ascii")
     # Blanks at the ends would be lost, or refused, as field whitespace.
     return encoded.replace(b" ", b"%20") if encoded[:1] == b" " or encoded[-1:] == b" " else encoded
 
 
-def status_trailers(status: GrpcStatus, message: str = "", extra: Sequence[Field] = ()) -> list[Field]:
-    """The trailers that end a call."""
-    fields: list[Field] = [(b"grpc-status", b"%d" % status)]
-    if message:
-        fields.append((b"grpc-message", encode_status_message(message)))
-    fields.extend(extra)
-    return fields
+def _shortened(text: str, most: int) -> bytes:
+    """The beginning and the end of a text in at most so many octets: cut between characters, not in their escapes."""
+    kept = min(len(text), most) // 2
+    while kept > 0:
+        encoded = _quoted(f"{text[:kept]}...{text[-kept:]}")
+        if len(encoded) <= most:
+            return encoded
+        kept = min(kept - 1, kept * most // len(encoded))
+    return b""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from trilith.errors import InvalidConfig
+from trilith.wire.grpc_compression import GrpcCompression
 
 GROUPS: Final = (
     "health",
@@ -22,6 +23,10 @@ GROUPS: Final = (
 )
 """The groups of endpoints that may be restricted."""
 
+CompressionLevel = Literal["none", "low", "medium", "high"]
+"""Triton's words; see `infer_compressions`."""
+
+_ZLIB_LEVELS: Final = {"low": 1, "medium": 6, "high": 9}
 _CASE_MATTERS: Final = "(?-i)"
 
 
@@ -49,6 +54,7 @@ class ProtocolOptions(msgspec.Struct, frozen=True, kw_only=True):
         grpc_header_forward_pattern: the same for the metadata of gRPC.
         http_restricted: restrictions of HTTP.
         grpc_restricted: restrictions of gRPC, whose headers begin with `triton-grpc-protocol-`.
+        grpc_compression: how much work the compression of answers to `ModelInfer` may be, for clients that accept it.
     """
 
     compat: bool = False
@@ -57,6 +63,7 @@ class ProtocolOptions(msgspec.Struct, frozen=True, kw_only=True):
     grpc_header_forward_pattern: str = ""
     http_restricted: tuple[Restriction, ...] = ()
     grpc_restricted: tuple[Restriction, ...] = ()
+    grpc_compression: CompressionLevel = "none"
 
 
 def parse_restriction(text: str, option: str) -> Restriction:
@@ -109,3 +116,14 @@ def checked_pattern(text: str, option: str) -> str:
     except re.error as error:
         raise InvalidConfig(f"{option}: expected a regular expression, got {text!r:.100}: {error}") from None
     return text
+
+
+def infer_compressions(level: CompressionLevel) -> tuple[GrpcCompression, ...]:
+    """How answers are compressed, best first: the first that a client accepts is taken. Empty for `none`."""
+    if level == "none":
+        return ()
+    zlib_level = _ZLIB_LEVELS[level]
+    return (
+        GrpcCompression(encoding="gzip", level=zlib_level),
+        GrpcCompression(encoding="deflate", level=zlib_level),
+    )

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trilith.core.request import InferRequest, Parameter
-from trilith.errors import InvalidInput, Unsupported
-from trilith.wire.oip_status import JsonTypeError
+from trilith.errors import InvalidInput
+from trilith.wire.oip_status import JsonTypeError, SharedMemoryDisabled
 
 RESERVED_PREFIX: Final = "triton_"
 RESERVED: Final = (
@@ -21,11 +21,6 @@ RESERVED: Final = (
     "binary_data_output",
 )
 """Names that are the protocol's own."""
-SHARED_MEMORY_DISABLED: Final = (
-    "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
-)
-"""Triton's words; this server has no such option yet, and reads tensors from requests only."""
-
 _ALLOWED_RESERVED: Final = "triton_enable_empty_final_response"
 _SHARED_MEMORY: Final = "shared_memory_region"
 _MAX_UNSIGNED: Final = (1 << 64) - 1
@@ -89,10 +84,10 @@ def refuse_shared_memory(parameters: Mapping[str, object], kind: str, name: str)
     """Refuses a tensor that lives in a client's shared memory.
 
     Raises:
-        Unsupported: it does.
+        SharedMemoryDisabled: it does.
     """
     if _SHARED_MEMORY in parameters:
-        raise Unsupported(f"{SHARED_MEMORY_DISABLED} ({kind} '{name}'; send the tensor's data in the request)")
+        raise SharedMemoryDisabled(f" ({kind} '{name:.100}')")
 
 
 def _unsigned(name: str, value: Parameter) -> int:

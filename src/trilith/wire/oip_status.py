@@ -19,6 +19,7 @@ _BAD_REQUEST: Final = (
     errors.UnknownFailure,
     errors.UnsupportedMediaType,
 )
+_NO_SHARED_MEMORY: Final = "Client shared memory is disabled."
 _UNKNOWN_ID: Final = "<id_unknown>"
 
 
@@ -28,6 +29,20 @@ class JsonTypeError(errors.InvalidInput):
     def __init__(self, field: str, expected: str, more: str = "") -> None:
         """`expected` is one of Triton's words: `string`, `boolean`, `array`, `object`, `unsigned-integer` ..."""
         super().__init__(f"Unable to parse '{field}': attempt to access JSON non-{expected} as {expected}{more}")
+
+
+class SharedMemoryDisabled(errors.Unsupported):
+    """A client offers memory to share. The text begins as Triton's does, which goes on to name an option of its own.
+
+    Attributes:
+        tritons_text: the whole of that.
+    """
+
+    def __init__(self, where: str = "") -> None:
+        """`where`: which tensor of the request."""
+        own = f"{_NO_SHARED_MEMORY} This server reads tensors from requests only: send their data in the request{where}"
+        super().__init__(own)
+        self.tritons_text = f"{_NO_SHARED_MEMORY} Start the server with '--allow-client-shm=true' to enable.{where}"
 
 
 def oip_http_status(error: errors.TrilithError, *, compat: bool = False) -> int:
@@ -48,6 +63,11 @@ def oip_grpc_status(error: errors.TrilithError, *, compat: bool = False) -> Grpc
     if compat and isinstance(error, errors.Forbidden):
         return GrpcStatus.UNAVAILABLE
     return grpc_status(error)
+
+
+def oip_text(error: errors.TrilithError, *, compat: bool = False) -> str:
+    """The text of an error; with `compat` that of Triton, also where it is not true here."""
+    return error.tritons_text if compat and isinstance(error, SharedMemoryDisabled) else error.message
 
 
 def oip_message(error: errors.TrilithError, request_id: str, *, compat: bool = False) -> str:

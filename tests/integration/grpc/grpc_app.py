@@ -74,3 +74,9 @@ class RecordingApp:
     def twice(self, call):
         call.reply(b"first")
         call.reply(b"second")
+
+    def long(self, call):
+        call.fail(GrpcStatus.NOT_FOUND, f"[request id: {call.message.decode() * 100_000}] it is said at the end")
+
+    def many(self, call):
+        call.reply(b"", trailers=[(b"x-many", b"y" * 2000)])

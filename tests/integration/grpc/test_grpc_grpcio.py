@@ -147,6 +147,21 @@ def test_compressed_answers(serve, connect, encoding):
     assert channel.unary_unary("/s/Echo")(b"short") == b"short"
 
 
+def test_errors_fit_what_the_client_takes(serve, connect):
+    """Longer than its limit, they would come as a status of the client's own."""
+    server = serve()
+    for most in (300, 1000, 16_384):
+        call = connect(server.target, **{"grpc.absolute_max_metadata_size": most}).unary_unary("/s/Long")
+        code, details = error_of(call, b"x")
+        assert code is grpc.StatusCode.NOT_FOUND
+        assert details.startswith("[request id: x")
+        assert details.endswith("at the end")
+    call = connect(server.target, **{"grpc.absolute_max_metadata_size": 1000}).unary_unary("/s/Many")
+    code, details = error_of(call, b"")
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "over the 1000 that the client takes" in details
+
+
 def test_a_bomb_is_refused(serve, connect):
     server = serve(limits=GrpcLimits(max_message_bytes=1_000_000))
     call = connect(server.target).unary_unary("/s/Echo")

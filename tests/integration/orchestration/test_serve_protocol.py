@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import tritonclient.grpc
 from tritonclient.utils import InferenceServerException
@@ -48,6 +49,26 @@ def test_the_options_reach_the_gateway(serve, models):
     with pytest.raises(InferenceServerException, match="expecting header 'triton-grpc-protocol-admin-key'"):
         metadata(server.grpc)
     assert metadata(server.grpc, {"triton-grpc-protocol-admin-key": "secret"}).name == "triton"
+
+
+@pytest.mark.parametrize("level", ["none", "high"])
+def test_answers_of_models_are_compressed_over_grpc(serve, models, level):
+    """NVIDIA's client accepts gzip without being asked to."""
+    server = serve(models, "--grpc-infer-response-compression-level", level)
+    values = np.zeros(1 << 20, np.float32)
+    tensor = tritonclient.grpc.InferInput("INPUT0", [len(values)], "FP32")
+    tensor.set_data_from_numpy(values)
+    with tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{server.grpc}") as client:
+        answer = client.infer("same", [tensor]).as_numpy("OUTPUT0")
+    np.testing.assert_array_equal(answer, values)
+    sent = sent_bytes(server, "grpc")
+    assert sent < 1 << 16 if level == "high" else sent > 4 << 20
+
+
+def sent_bytes(server, protocol):
+    lines = server.get("/metrics", port=server.metrics)[1].decode().splitlines()
+    [line] = [line for line in lines if line.startswith(f'trilith_sent_bytes_total{{protocol="{protocol}"}}')]
+    return float(line.rpartition(" ")[2])
 
 
 def metadata(port, headers=None):

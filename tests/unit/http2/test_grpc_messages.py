@@ -10,6 +10,7 @@ from trilith.errors import InvalidInput, PayloadTooLarge
 from trilith.wire.grpc_messages import (
     MessageReader,
     encode_status_message,
+    list_bytes,
     message_prefix,
     parse_timeout,
     status_trailers,
@@ -79,7 +80,40 @@ def test_status_messages_survive(message):
 def test_long_status_messages_are_cut():
     encoded = encode_status_message("é" * 100_000)
     assert len(encoded) <= 4096
-    assert unquote(encoded.decode()).endswith("é...")
+    assert unquote(encoded.decode()).startswith("é" * 300)
+
+
+@given(st.text(max_size=300), st.integers(0, 200))
+def test_a_text_that_is_too_long_keeps_its_beginning_and_its_end(message, most):
+    encoded = encode_status_message(message, most)
+    assert len(encoded) <= most
+    shown = unquote(encoded.decode())
+    if shown and shown != message:
+        first, _, last = shown.partition("...") if shown.count("...") == 1 else (shown[:1], "", shown[-1:])
+        assert message.startswith(first)
+        assert message.endswith(last)
+
+
+def test_a_name_of_any_length_leaves_the_sentence_readable():
+    for name in ("n" * 10_000_000, "\u00e9" * 100_000):
+        shown = unquote(
+            encode_status_message(f"[request id: {name}] Request for unknown model: 'm' is not found").decode()
+        )
+        assert shown.startswith("[request id: ")
+        assert shown.endswith("Request for unknown model: 'm' is not found")
+
+
+METADATA = st.lists(st.tuples(st.sampled_from([b"a", b"grpc-status-details-bin"]), st.binary(max_size=99)), max_size=3)
+
+
+@given(st.sampled_from(GrpcStatus), st.text(max_size=200), METADATA, st.integers(-100, 700))
+def test_trailers_are_no_longer_than_the_client_takes(status, message, extra, most):
+    fields = status_trailers(status, message, extra, max_list_bytes=most)
+    assert fields[0] == (b"grpc-status", b"%d" % status)
+    assert len(fields) == 1 or list_bytes(fields) <= most
+    whole = status_trailers(status, message, extra)
+    if list_bytes(whole) <= most:
+        assert fields == whole
 
 
 def test_trailers():

@@ -196,11 +196,15 @@ class FakeGrpcCall:
         self.received_at = 0.5
         self.request_id = "grpc-id"
         self.on_cancel = None
+        self.compression = None
         self.status = None
         self.error = None
 
     def header(self, name):
         return dict(self.metadata).get(name)
+
+    def accepts(self, encoding):
+        return encoding in (self.header(b"grpc-accept-encoding") or b"").split(b",")
 
     def reply(self, message, *, trailers=()):
         assert self.status is None, "answered twice"

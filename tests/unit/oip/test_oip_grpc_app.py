@@ -14,6 +14,7 @@ from trilith.runtime.life import ModelEvent
 from trilith.runtime.protocol import OipGrpc
 from trilith.telemetry import Metrics, RequestMetrics
 from trilith.wire.oip_messages import service_messages
+from trilith.wire.oip_options import ProtocolOptions
 
 MESSAGES = service_messages()
 
@@ -204,3 +205,24 @@ def test_a_bug_is_answered_and_counted_out(app, runtime, metrics, caplog, monkey
     assert "ZeroDivisionError: inside" in caplog.text
     (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_requests_in_flight"]
     assert {count for _, count in snapshot.samples} == {0}
+
+
+@pytest.mark.parametrize(
+    ("level", "accepts", "chosen"),
+    [
+        ("none", b"identity,deflate,gzip", None),
+        ("low", b"identity,deflate,gzip", (b"gzip", 1)),
+        ("medium", b"identity,gzip", (b"gzip", 6)),
+        ("high", b"identity,deflate", (b"deflate", 9)),
+        ("high", b"identity", None),
+        ("high", b"identity,br", None),
+    ],
+)
+def test_answers_are_compressed_for_clients_that_accept_it(runtime, level, accepts, chosen):
+    app = OipGrpc(runtime, options=ProtocolOptions(grpc_compression=level))
+    call = _infer(app, metadata=[(b"grpc-accept-encoding", accepts)])
+    found = call.compression
+    assert (None if found is None else (found.name, found.level)) == chosen
+    call = FakeGrpcCall(b"ServerMetadata", metadata=[(b"grpc-accept-encoding", accepts)])
+    app(call)
+    assert call.compression is None

@@ -11,21 +11,26 @@ from trilith.runtime.protocol.describe import EXTENSIONS
 from trilith.wire.oip_messages import service_messages
 from trilith.wire.oip_options import ProtocolOptions
 
-SHARED_MEMORY = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
+SHARED_MEMORY = (
+    "Client shared memory is disabled. This server reads tensors from requests only: send their data in the request"
+)
+TRITONS = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
+COMPAT = ProtocolOptions(compat=True)
+DEFAULT = ProtocolOptions()
 
 
-def http(method, path):
-    request = FakeHttpRequest(method, path)
-    pending = OipHttp(FakeRuntime())(request)
+def http(method, path, options=DEFAULT, body=b""):
+    request = FakeHttpRequest(method, path, body)
+    pending = OipHttp(FakeRuntime(), options=options)(request)
     if pending is not None:
         asyncio.run(pending)
     return request.status, json.loads(request.answer)
 
 
-def grpc(method, **fields):
+def grpc(method, options=DEFAULT, **fields):
     message = getattr(service_messages(), f"{method}Request")(**fields)
     call = FakeGrpcCall(method.encode(), message)
-    OipGrpc(FakeRuntime())(call)
+    OipGrpc(FakeRuntime(), options=options)(call)
     return call
 
 
@@ -62,6 +67,19 @@ def test_http(method, path, words):
 def test_grpc(method, words):
     call = grpc(method)
     assert (call.status, call.error) == ("UNIMPLEMENTED", words)
+
+
+def test_compat_names_the_option_that_triton_has():
+    assert http("POST", "/v2/systemsharedmemory/region/r/register", COMPAT)[1]["error"] == TRITONS
+    assert grpc("CudaSharedMemoryRegister", COMPAT).error == TRITONS
+    tensor = {"name": "IN", "datatype": "FP32", "shape": [1, 4], "parameters": {"shared_memory_region": "r"}}
+    body = json.dumps({"inputs": [tensor]}).encode()
+    for options, words in ((DEFAULT, SHARED_MEMORY), (COMPAT, TRITONS)):
+        status, answer = http("POST", "/v2/models/m/infer", options, body)
+        assert (status, answer["error"]) == (501, f"{words} (input 'IN')")
+    tensor["parameters"] = {"shared_memory_region": {"string_param": "r"}}
+    call = grpc("ModelInfer", COMPAT, model_name="m", inputs=[tensor])
+    assert (call.status, call.error) == ("UNIMPLEMENTED", f"{TRITONS} (input 'IN')")
 
 
 @pytest.mark.parametrize("kind", ["system", "cuda"])

@@ -186,6 +186,7 @@ class GrpcCall:
             Bug: the call was answered before.
             ServiceError: a field of the metadata cannot be sent; the call is still open then.
         """
+        # Metadata that is longer than the client takes becomes the status: sent, it would end the call obscurely.
         if self._may_answer():
             octets = message if isinstance(message, bytes) else bytes(memoryview(message))
             self.sink.send_reply(self, octets, trailers)
@@ -210,6 +211,7 @@ class GrpcCall:
 
         Raises:
             Bug: the call was answered before, or its head was sent.
+            PayloadTooLarge: the client takes no metadata of that length.
         """
         if self._may_answer():
             if self.head_sent:

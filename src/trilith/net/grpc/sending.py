@@ -16,9 +16,10 @@ from trilith.net.grpc.dispatch import cancel
 from trilith.net.grpc.state import ServerState
 from trilith.wire.grpc_messages import message_prefix
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
-from trilith.wire.http2 import ErrorCode, Field, Http2Connection
+from trilith.wire.http2 import EncodedHeaders, ErrorCode, Field, Http2Connection
 
 _OK: Final = int(GrpcStatus.OK)
+_OFF_LOOP_BYTES: Final = 64 << 10  # a millisecond
 
 
 class CallSender:
@@ -55,11 +56,14 @@ class CallSender:
             error = self._too_large(message)
             self.send_failure(call, grpc_status(error), error.message)
             return
-        if call.head_sent or (call.compression is not None and call.accepts(call.compression.name)):
-            self.send_message(call, message)
-            self.send_end(call, trailers)
+        try:
+            ending = answers.ok_trailers(trailers, self._http2.max_header_list_bytes)
+        except PayloadTooLarge as error:
+            self.send_failure(call, grpc_status(error), error.message)
             return
-        ending = answers.ok_trailers(trailers)
+        if call.head_sent or _is_compressed(call, message):
+            self._send_last(call, message, ending)
+            return
         del self.calls[call.stream_id]
         self._http2.respond(call.stream_id, answers.OK_HEAD, (message_prefix(len(message)), message), ending)
         self._ended(call, _OK)
@@ -67,7 +71,7 @@ class CallSender:
     def send_failure(self, call: GrpcCall, status: GrpcStatus, message: str, trailers: Sequence[Field] = ()) -> None:
         """See `CallSink`."""
         make = answers.failure_trailers if call.head_sent else answers.failure
-        answer = make(status, message, trailers)
+        answer = make(status, message, trailers, self._http2.max_header_list_bytes)
         del self.calls[call.stream_id]
         self._http2.send_headers(call.stream_id, answer)
         self._ended(call, status)
@@ -77,7 +81,7 @@ class CallSender:
         compression = call.compression
         if compression is not None and call.accepts(compression.name):
             call.encoder = compression
-        self._http2.begin(call.stream_id, answers.head(metadata, call.encoder))
+        self._http2.begin(call.stream_id, answers.head(metadata, call.encoder, self._http2.max_header_list_bytes))
         call.head_sent = True
         self._schedule()
 
@@ -88,19 +92,47 @@ class CallSender:
         if not call.head_sent:
             self.send_head(call, ())
         encoder = call.encoder
-        compressed = encoder is not None and len(message) >= encoder.min_bytes
-        if encoder is not None and compressed:
-            message = encoder.compress(message)
-        prefix = message_prefix(len(message), compressed=compressed)
-        room = self._http2.send_data(call.stream_id, (prefix, message))
+        if encoder is not None and len(message) >= encoder.min_bytes:
+            return self._send_either(call, message, encoder.compress(message))
+        return self._send_either(call, message, message)
+
+    def _send_either(self, call: GrpcCall, message: bytes, packed: bytes) -> bool:
+        """The shorter form of a message: each says for itself whether it is compressed."""
+        compressed = len(packed) < len(message)
+        parts = (message_prefix(len(packed) if compressed else len(message), compressed=compressed),)
+        room = self._http2.send_data(call.stream_id, (*parts, packed if compressed else message))
         self._schedule()
         return room
 
-    def send_end(self, call: GrpcCall, trailers: Sequence[Field]) -> None:
-        """See `CallSink`."""
-        ending = answers.ok_trailers(trailers)
+    def _send_last(self, call: GrpcCall, message: bytes, ending: EncodedHeaders) -> None:
+        """The last message of an answer, and its end. A long one is compressed off the loop: others wait there."""
         if not call.head_sent:
             self.send_head(call, ())
+        encoder = call.encoder
+        if encoder is None or len(message) < max(_OFF_LOOP_BYTES, encoder.min_bytes):
+            self.send_message(call, message)
+            self._end(call, ending)
+            return
+
+        def packed(work: asyncio.Future[bytes]) -> None:
+            if self.calls.get(call.stream_id) is call:  # else it was ended or taken back meanwhile
+                self._send_either(call, message, work.result() if work.exception() is None else message)
+                self._end(call, ending)
+
+        self._server.loop.run_in_executor(None, encoder.compress, message).add_done_callback(packed)
+
+    def send_end(self, call: GrpcCall, trailers: Sequence[Field]) -> None:
+        """See `CallSink`."""
+        try:
+            ending = answers.ok_trailers(trailers, self._http2.max_header_list_bytes)
+        except PayloadTooLarge as error:
+            self.send_failure(call, grpc_status(error), error.message)
+            return
+        if not call.head_sent:
+            self.send_head(call, ())
+        self._end(call, ending)
+
+    def _end(self, call: GrpcCall, ending: EncodedHeaders) -> None:
         del self.calls[call.stream_id]
         self._http2.send_headers(call.stream_id, ending)
         self._ended(call, _OK)
@@ -166,3 +198,8 @@ class CallSender:
         return PayloadTooLarge(
             f"the answer has {len(message)} bytes, over the limit of {self._max_bytes} (max_response_bytes)"
         )
+
+
+def _is_compressed(call: GrpcCall, message: bytes) -> bool:
+    compression = call.compression
+    return compression is not None and len(message) >= compression.min_bytes and call.accepts(compression.name)

@@ -86,6 +86,20 @@ _FAMILIES: Final[tuple[tuple[str, Kind, str, tuple[str, ...], Callable[[_Counted
         lambda counted: [(("http",), counted.http.requests), (("grpc",), counted.grpc.calls)],
     ),
     (
+        "trilith_received_bytes_total",
+        "counter",
+        "Octets read from clients.",
+        ("protocol",),
+        lambda counted: [(("http",), counted.http.bytes_received), (("grpc",), counted.grpc.bytes_received)],
+    ),
+    (
+        "trilith_sent_bytes_total",
+        "counter",
+        "Octets written to clients.",
+        ("protocol",),
+        lambda counted: [(("http",), counted.http.bytes_sent), (("grpc",), counted.grpc.bytes_sent)],
+    ),
+    (
         "trilith_http_responses_total",
         "counter",
         "HTTP answers by status, those of requests that were refused at the door included.",

@@ -25,7 +25,7 @@ from trilith.runtime.protocol.describe import serving_model
 from trilith.telemetry import RequestMetrics
 from trilith.wire.oip_classification import classified
 from trilith.wire.oip_parameters import InferCall
-from trilith.wire.oip_status import oip_message
+from trilith.wire.oip_status import oip_message, oip_text
 from trilith.wire.oip_tensor import Signature
 
 if TYPE_CHECKING:
@@ -176,7 +176,10 @@ class Exchange(ABC):
             return
         self.timeline.stamps.append((ANSWERED, self.front.now()))
         front = self.front
-        message = oip_message(error, self.call.request.id, compat=front.compat) if of_runtime else error.message
+        if of_runtime:
+            message = oip_message(error, self.call.request.id, compat=front.compat)
+        else:
+            message = oip_text(error, compat=front.compat)
         try:
             self.fail(error, message)
         finally:

@@ -22,9 +22,9 @@ from trilith.telemetry import RequestMetrics
 from trilith.wire.grpc_status import GrpcStatus
 from trilith.wire.oip_grpc import decode_request, encode_response, parse
 from trilith.wire.oip_messages import service_messages
-from trilith.wire.oip_options import ProtocolOptions
+from trilith.wire.oip_options import ProtocolOptions, infer_compressions
 from trilith.wire.oip_parameters import InferCall
-from trilith.wire.oip_status import oip_grpc_status
+from trilith.wire.oip_status import oip_grpc_status, oip_text
 
 if TYPE_CHECKING:
     from trilith.net.grpc import GrpcCall
@@ -69,6 +69,7 @@ class OipGrpc:
         self._runtime = runtime
         self._compat = options.compat
         self._guard = Guard(options.grpc_restricted, prefix=GRPC_PREFIX, noun="protocol")
+        self._compressions = infer_compressions(options.grpc_compression)
         self._server_name = "triton" if options.compat else server_name
         self.exiting = False
         self.streaming = (_SERVICE + b"ModelStreamInfer",)
@@ -90,6 +91,10 @@ class OipGrpc:
         method = call.path.removeprefix(_SERVICE)
         if method == b"ModelInfer":
             exchange = _GrpcExchange(self._front, call)
+            for each in self._compressions:
+                if call.accepts(each.name):
+                    call.compression = each
+                    break
             try:
                 self._guard.check("ModelInfer", call.header)
             except TrilithError as error:
@@ -123,7 +128,7 @@ class OipGrpc:
             yield
         except TrilithError as error:
             status = oip_grpc_status(error, compat=self._compat)
-            call.fail(status, error.message)
+            call.fail(status, oip_text(error, compat=self._compat))
         except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the caller gets an answer all the same
             _log.exception("answering %s failed", name)
             status = GrpcStatus.INTERNAL

@@ -26,7 +26,7 @@ from trilith.runtime.protocol.routes import Route, Routes
 from trilith.telemetry import RequestMetrics
 from trilith.wire.http_status import NOT_READY_STATUS, oip_error_body
 from trilith.wire.oip_options import ProtocolOptions
-from trilith.wire.oip_status import oip_http_status
+from trilith.wire.oip_status import oip_http_status, oip_text
 
 if TYPE_CHECKING:
     from trilith.net.http1 import HttpRequest
@@ -206,7 +206,8 @@ class OipHttp:
         status = oip_http_status(error, compat=self._compat)
         self._front.began()
         try:
-            respond_error(request, error, status, oip_error_body(error, request.request_id), headers)
+            text = oip_text(error, compat=self._compat)
+            respond_error(request, error, status, oip_error_body(error, request.request_id, text), headers)
         finally:
             self._front.ended(endpoint, method, str(status), None)
 

@@ -10,21 +10,22 @@ from typing import Any, Final
 from trilith.errors import NotFound, Unsupported
 from trilith.runtime.protocol.routes import Route
 from trilith.wire.oip_messages import service_messages
-from trilith.wire.oip_parameters import SHARED_MEMORY_DISABLED
+from trilith.wire.oip_status import SharedMemoryDisabled
 
 _WORDS: Final = {
     "trace": "the server does not support tracing",
     "logging": "the server does not support dynamic logging",
-    "shared_memory": SHARED_MEMORY_DISABLED,
 }
 _WORDS_OF_METHODS: Final = {
     "TraceSetting": "the server does not support trace",
     "LogSettings": "the server does not support dynamic logging",
-    "SystemSharedMemoryRegister": SHARED_MEMORY_DISABLED,
-    "SystemSharedMemoryUnregister": SHARED_MEMORY_DISABLED,
-    "CudaSharedMemoryRegister": SHARED_MEMORY_DISABLED,
-    "CudaSharedMemoryUnregister": SHARED_MEMORY_DISABLED,
 }
+_SHARED_MEMORY: Final = (
+    "SystemSharedMemoryRegister",
+    "SystemSharedMemoryUnregister",
+    "CudaSharedMemoryRegister",
+    "CudaSharedMemoryUnregister",
+)
 _STATUSES: Final = ("SystemSharedMemoryStatus", "CudaSharedMemoryStatus")
 
 
@@ -38,6 +39,8 @@ def answer_http(route: Route) -> bytes | None:
     words = _WORDS.get(route.endpoint)
     if words is not None:
         raise Unsupported(words)
+    if route.endpoint == "shared_memory":
+        raise SharedMemoryDisabled
     if route.endpoint != "shared_memory_status":
         return None
     if route.region:
@@ -54,6 +57,8 @@ def answer_grpc(method: str, request: Any) -> Any:
     words = _WORDS_OF_METHODS.get(method)
     if words is not None:
         raise Unsupported(words)
+    if method in _SHARED_MEMORY:
+        raise SharedMemoryDisabled
     if request.name:
         raise _unknown_region(request.name)
     return getattr(service_messages(), f"{method}Response")()
@@ -61,7 +66,7 @@ def answer_grpc(method: str, request: Any) -> Any:
 
 def methods() -> tuple[str, ...]:
     """The methods of gRPC that `answer_grpc` answers."""
-    return (*_WORDS_OF_METHODS, *_STATUSES)
+    return (*_WORDS_OF_METHODS, *_SHARED_MEMORY, *_STATUSES)
 
 
 def _unknown_region(name: str) -> NotFound:

@@ -55,6 +55,11 @@ class Http2Connection:
         return self._outbound.has_ready
 
     @property
+    def max_header_list_bytes(self) -> int | None:
+        """The longest header list that the peer takes, as RFC 9113 counts it; None when it did not say."""
+        return self._outbound.max_header_list_bytes
+
+    @property
     def ready_chunks(self) -> int:
         """Pieces of output that were made and not taken: a measure of a peer that does not read."""
         return len(self._outbound.ready)

@@ -63,6 +63,11 @@ class Outbound:
         return self._peer.initial_window
 
     @property
+    def max_header_list_bytes(self) -> int | None:
+        """The longest header list that the peer takes, as RFC 9113 counts it; None when it did not say."""
+        return self._peer.max_header_list_bytes
+
+    @property
     def has_ready(self) -> bool:
         """True when `take` would return something."""
         return bool(self.ready) or bool(self._blocked and self.window > 0)

@@ -64,6 +64,7 @@ class PeerSettings:
     initial_window: int = frames.DEFAULT_WINDOW
     max_frame_bytes: int = frames.DEFAULT_MAX_FRAME_BYTES
     smallest_table_bytes: int = frames.DEFAULT_TABLE_BYTES
+    max_header_list_bytes: int | None = None
 
     def updated(self, entries: list[tuple[int, int]]) -> PeerSettings:
         """The settings after one SETTINGS frame. Unknown identifiers are ignored, as they must be.
@@ -72,6 +73,7 @@ class PeerSettings:
             ConnectionFault: a value is outside its range.
         """
         window, max_frame, table = self.initial_window, self.max_frame_bytes, self.smallest_table_bytes
+        header_list = self.max_header_list_bytes
         for identifier, value in entries:
             if identifier == INITIAL_WINDOW_SIZE:
                 if value > frames.MAX_WINDOW:
@@ -83,6 +85,13 @@ class PeerSettings:
                 max_frame = value
             elif identifier == HEADER_TABLE_SIZE:
                 table = min(table, value)
+            elif identifier == MAX_HEADER_LIST_SIZE:
+                header_list = value
             elif identifier == ENABLE_PUSH and value > 1:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"ENABLE_PUSH of {value}")
-        return PeerSettings(initial_window=window, max_frame_bytes=max_frame, smallest_table_bytes=table)
+        return PeerSettings(
+            initial_window=window,
+            max_frame_bytes=max_frame,
+            smallest_table_bytes=table,
+            max_header_list_bytes=header_list,
+        )
