@@ -44,6 +44,11 @@ STAGES: Final = (
     ANSWERED,
 )
 
+TIMELINE_HEADER: Final = b"trilith-timeline"
+"""A request that sends `1` under this name (in gRPC: as metadata) gets its timeline as JSON under the same name."""
+TIMELINE_AT_HEADER: Final = b"trilith-timeline-at"
+"""Comes instead, with the path to get it from, when the timeline is too long for a header."""
+
 
 class Timeline(msgspec.Struct, eq=False):  # a Struct is made in half the time of a class: one a call
     """The stamps of one call and of the calls that it made.

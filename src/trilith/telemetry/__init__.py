@@ -1,9 +1,10 @@
-"""Metrics: one owner, plain numbers on the request path, Prometheus text at scrape."""
+"""Metrics: one owner, plain numbers on the request path, Prometheus text at scrape. And how timelines reach clients."""
 
 from trilith.telemetry.families import LATENCY_BOUNDS_S, Buckets, Distribution, Kind, Number, Snapshot
 from trilith.telemetry.host import HostMetrics
 from trilith.telemetry.metrics import Metrics, Source
 from trilith.telemetry.requests import RequestMetrics
+from trilith.telemetry.timelines import TIMELINES_PATH, TimelineShelf
 
 __all__ = [
     "LATENCY_BOUNDS_S",
@@ -16,4 +17,6 @@ __all__ = [
     "RequestMetrics",
     "Snapshot",
     "Source",
+    "TIMELINES_PATH",
+    "TimelineShelf",
 ]

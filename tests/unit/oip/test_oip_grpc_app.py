@@ -12,7 +12,7 @@ from trilith.runtime import ModelSpec
 from trilith.runtime.handle import ModelHandle
 from trilith.runtime.life import ModelEvent
 from trilith.runtime.protocol import OipGrpc
-from trilith.telemetry import Metrics, RequestMetrics
+from trilith.telemetry import Metrics, RequestMetrics, TimelineShelf
 from trilith.wire.oip_messages import service_messages
 from trilith.wire.oip_options import ProtocolOptions
 
@@ -127,15 +127,16 @@ def test_infer(app, runtime, metrics):
     assert _statuses(metrics) == {("infer", "ModelInfer", "OK"): 1}
 
 
-def test_a_timeline_that_no_client_could_read_is_left_out(app, runtime):
-    call = _infer(app, metadata=[(b"trilith-timeline", b"1")])
+def test_a_timeline_that_is_too_long_for_metadata_is_kept(runtime):
+    shelf = TimelineShelf()
+    call = _infer(OipGrpc(runtime, timelines=shelf), metadata=[(b"trilith-timeline", b"1")])
     context = runtime.submitted[0][1]
     for number in range(400):
         context.timeline.child(f"model {number}", 1)
     runtime.submitted[0][2](InferResponse(model="m", version="1", outputs={"OUT": FLOATS}))
-    ((name, size),) = call.trailers.items()
-    assert name == b"trilith-timeline-omitted"
-    assert int(size) > 8000
+    ((name, path),) = call.trailers.items()
+    assert name == b"trilith-timeline-at"
+    assert json.loads(shelf.find(path.decode())) == context.timeline.to_builtins()
 
 
 def test_the_repository_index_names_no_file_of_the_server(app, runtime):

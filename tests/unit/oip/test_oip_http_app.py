@@ -14,7 +14,7 @@ from trilith.runtime.handle import ModelHandle
 from trilith.runtime.life import ModelEvent
 from trilith.runtime.protocol import OipHttp, model_source
 from trilith.runtime.protocol.routes import route_of
-from trilith.telemetry import Metrics, RequestMetrics
+from trilith.telemetry import Metrics, RequestMetrics, TimelineShelf
 from trilith.telemetry.exposition import render
 
 BODY = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 2.5, 3.25, 0.5]}]}
@@ -225,15 +225,16 @@ def test_id_timeout_and_timeline(app, runtime):
     assert children[0][0] == "model m"
 
 
-def test_a_timeline_that_no_client_could_read_is_left_out(app, runtime):
-    request = _infer(app, headers=[(b"trilith-timeline", b"1")])
+def test_a_timeline_that_is_too_long_for_a_header_is_kept(runtime):
+    shelf = TimelineShelf()
+    request = _infer(OipHttp(runtime, timelines=shelf), headers=[(b"trilith-timeline", b"1")])
     context = runtime.submitted[0][1]
     for number in range(200):
         context.timeline.child(f"model number {number} of many", 1).mark("queued", 1.0)
     _answer(runtime)
-    size = len(json.dumps(context.timeline.to_builtins(), separators=(",", ":")))
-    assert size > 8000
-    assert request.answer_headers == {b"trilith-timeline-omitted": b"%d" % size}
+    [(name, path)] = request.answer_headers.items()
+    assert name == b"trilith-timeline-at"
+    assert json.loads(shelf.find(path.decode())) == context.timeline.to_builtins()
 
 
 def test_binary_answer(app, runtime):

@@ -14,7 +14,7 @@ from typing import Final, Protocol, cast
 
 import httptools
 
-from trilith.measure.load.target import TIMELINE_HEADER, TIMELINE_PLACE_HEADER
+from trilith.core.timeline import TIMELINE_AT_HEADER, TIMELINE_HEADER
 
 REFUSED: Final = "connection refused"
 RESET: Final = "connection reset"
@@ -204,5 +204,5 @@ class _SampledAnswerEvents:
         name = name.lower()
         if name == TIMELINE_HEADER:
             self._connection.timeline = value
-        elif name == TIMELINE_PLACE_HEADER:
+        elif name == TIMELINE_AT_HEADER:
             self._connection.timeline_place = value

@@ -11,9 +11,10 @@ from typing import Final
 import httptools
 import msgspec
 
+from trilith.core.timeline import TIMELINE_AT_HEADER, TIMELINE_HEADER
 from trilith.errors import SetupError
 from trilith.measure.load.example import example_in
-from trilith.measure.load.target import TIMELINE_HEADER, TIMELINE_PLACE_HEADER, Body, Target, prepare
+from trilith.measure.load.target import Body, Target, prepare
 
 _EXCERPT_CHARACTERS: Final = 300
 
@@ -52,7 +53,7 @@ class _AnswerReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header."""
-        self.has_timeline = self.has_timeline or name.lower() in (TIMELINE_HEADER, TIMELINE_PLACE_HEADER)
+        self.has_timeline = self.has_timeline or name.lower() in (TIMELINE_HEADER, TIMELINE_AT_HEADER)
 
     def on_headers_complete(self) -> None:
         """The end of the head."""

@@ -13,13 +13,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from trilith.core.timeline import TIMELINE_HEADER
 from trilith.errors import InvalidConfig
-
-TIMELINE_HEADER: Final = b"trilith-timeline"
-"""Asks Trilith for the timeline of a request, and carries it in the answer."""
-
-TIMELINE_PLACE_HEADER: Final = b"trilith-timeline-at"
-"""Says, in an answer, at which path the timeline is that is too long for a header."""
 
 _JOIN_BELOW_BYTES: Final = 64 << 10
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")

@@ -12,12 +12,13 @@ from typing import Final
 
 import msgspec
 
+from trilith.core.timeline import TIMELINE_HEADER
 from trilith.errors import InvalidInput, UnsupportedMediaType
 from trilith.wire.calls import NATIVE_CONTENT_TYPE, pack_headers
 
 _TIMEOUT: Final = "trilith-timeout-ms"
 _ENCODING: Final = "content-encoding"
-_TRACE: Final = "trilith-timeline"
+_TRACE: Final = TIMELINE_HEADER.decode()
 _NOT_FORWARDED: Final = frozenset({b"content-length", b"transfer-encoding", b"connection", b"host", b"expect", b"te"})
 _KEPT: Final = 128
 

@@ -22,8 +22,7 @@ from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.deployments import MethodRoute
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import AwaitedHttpSink, HttpSink
-from trilith.orchestration.engine.timelines import PATH as TIMELINES
-from trilith.orchestration.engine.timelines import TimelineShelf
+from trilith.telemetry import TIMELINES_PATH, TimelineShelf
 from trilith.wire.calls import pack_call
 
 Plain = Callable[[HttpRequest], Coroutine[Any, Any, None] | None]
@@ -32,16 +31,17 @@ Plain = Callable[[HttpRequest], Coroutine[Any, Any, None] | None]
 class HttpFront:
     """Routes HTTP requests."""
 
-    def __init__(self, router: Router, *, models: Plain) -> None:
+    def __init__(self, router: Router, *, models: Plain, timelines: TimelineShelf) -> None:
         """Args:
         router: takes the calls of services.
         models: answers every path under `/v2`.
+        timelines: those that are too long for a header.
         """
         self._router = router
         self._models = models
         self._routes: dict[str, MethodRoute] = {}
         self._plain: dict[str, Plain] = {}
-        self._timelines = TimelineShelf()
+        self._timelines = timelines
         self.starting = False  # an application is to come, and is not there yet
         self.draining = False
 
@@ -61,7 +61,7 @@ class HttpFront:
             return self._call(request, route)
         if path.startswith("/v2") and (len(path) == 3 or path[3] == "/"):
             return self._models(request)
-        if path.startswith(TIMELINES):
+        if path.startswith(TIMELINES_PATH):
             self._timeline(request)
             return None
         plain = self._plain.get(path)

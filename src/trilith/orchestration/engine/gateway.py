@@ -47,7 +47,7 @@ from trilith.orchestration.engine.status import status_document
 from trilith.runtime import Runtime
 from trilith.runtime.protocol import OipGrpc, OipHttp, model_source, oip_services
 from trilith.service import docs_html, openapi_document
-from trilith.telemetry import HostMetrics, Metrics, RequestMetrics
+from trilith.telemetry import HostMetrics, Metrics, RequestMetrics, TimelineShelf
 from trilith.telemetry.exposition import CONTENT_TYPE, render
 from trilith.wire.calls import CallMeta, unpack_call
 
@@ -88,9 +88,10 @@ class Gateway:
         requests = RequestMetrics(self._metrics)
         self._metrics.add_source(model_source(self._runtime))
         self._metrics.add_source(HostMetrics())
-        oip_http = OipHttp(self._runtime, metrics=requests, options=arguments.protocol)
-        oip_grpc = OipGrpc(self._runtime, metrics=requests, options=arguments.protocol)
-        self._front = front = HttpFront(self._router, models=oip_http)
+        timelines = TimelineShelf()
+        oip_http = OipHttp(self._runtime, metrics=requests, timelines=timelines, options=arguments.protocol)
+        oip_grpc = OipGrpc(self._runtime, metrics=requests, timelines=timelines, options=arguments.protocol)
+        self._front = front = HttpFront(self._router, models=oip_http, timelines=timelines)
         front.starting = not arguments.repositories
         front.serve_plain("/livez", lambda request: request.respond(200, b'{"live":true}'))
         front.serve_plain("/readyz", self._readyz)

@@ -11,7 +11,7 @@ from trilith.errors import Bug, TrilithError
 from trilith.net.http1 import HttpRequest
 from trilith.net.transport import Buffer, IncomingCall
 from trilith.orchestration.engine.calls import PendingCall
-from trilith.orchestration.engine.timelines import TimelineShelf
+from trilith.telemetry import TimelineShelf
 from trilith.wire.calls import ResultMeta, pack_meta, unpack_result
 
 

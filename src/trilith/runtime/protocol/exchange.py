@@ -12,8 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-import orjson
-
 from trilith.core.clock import Clock, MonotonicClock
 from trilith.core.context import Context
 from trilith.core.request import InferResponse
@@ -22,7 +20,7 @@ from trilith.core.timeline import ANSWERED, DECODED, ENCODED, RECEIVED, Timeline
 from trilith.errors import Bug, Cancelled, DeadlineExceeded, Draining, QueueFull, QueueTimeout, TrilithError
 from trilith.runtime.protocol.access import Forwarding
 from trilith.runtime.protocol.describe import serving_model
-from trilith.telemetry import RequestMetrics
+from trilith.telemetry import RequestMetrics, TimelineShelf
 from trilith.wire.oip_classification import classified
 from trilith.wire.oip_parameters import InferCall
 from trilith.wire.oip_status import oip_message, oip_text
@@ -30,13 +28,6 @@ from trilith.wire.oip_tensor import Signature
 
 if TYPE_CHECKING:
     from trilith.runtime.protocol.port import RuntimePort, TicketPort
-
-TIMELINE_KEY: Final = b"trilith-timeline"
-"""A request that sends `1` under this name (header, metadata) gets its timeline as JSON under the same name."""
-TIMELINE_OMITTED_KEY: Final = b"trilith-timeline-omitted"
-"""Comes instead, with the timeline's size in bytes, where it is too long."""
-MAX_TIMELINE_BYTES: Final = 8000
-"""Clients of gRPC take 8192 bytes of metadata unless told otherwise, those of HTTP 16 kB of headers and more."""
 
 _OF_THE_QUEUE: Final = (QueueFull, QueueTimeout, Draining, DeadlineExceeded)
 _log: Final = logging.getLogger(__name__)
@@ -49,6 +40,7 @@ class Front:
         runtime: where requests go.
         protocol: `http` or `grpc`, for metrics.
         metrics: where requests are counted, or None.
+        timelines: where those are kept that are too long for a header.
         now: the clock, in seconds.
         compat: whether to answer as Triton does also where its answer is the worse one.
         forwarding: which headers become parameters, or None for none.
@@ -61,6 +53,7 @@ class Front:
         metrics: RequestMetrics | None,
         clock: Clock | None,
         *,
+        timelines: TimelineShelf | None = None,
         compat: bool = False,
         forward_pattern: str = "",
     ) -> None:
@@ -69,6 +62,7 @@ class Front:
         self.compat = compat
         self.forwarding = Forwarding(forward_pattern) if forward_pattern else None
         self.metrics = metrics
+        self.timelines = TimelineShelf() if timelines is None else timelines
         self.now = (clock or MonotonicClock()).now
         self._in_flight = None if metrics is None else metrics.in_flight(protocol)
         self._signatures: dict[tuple[str, str], tuple[tuple[TensorSpec, ...], Signature]] = {}
@@ -200,11 +194,8 @@ class Exchange(ABC):
         self.timeline.stamps.append((ANSWERED, instant))
 
     def timeline_metadata(self) -> list[tuple[bytes, bytes]]:
-        """The timeline as one header or one entry of metadata; its size where no client could read it there."""
-        encoded = orjson.dumps(self.timeline.to_builtins())
-        if len(encoded) > MAX_TIMELINE_BYTES:
-            return [(TIMELINE_OMITTED_KEY, b"%d" % len(encoded))]
-        return [(TIMELINE_KEY, encoded)]
+        """The timeline as one header or one entry of metadata, or where it is kept."""
+        return [self.front.timelines.header(self.timeline)]
 
     @property
     def endpoint(self) -> str:

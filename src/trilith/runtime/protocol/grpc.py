@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.clock import Clock
 from trilith.core.request import InferResponse
+from trilith.core.timeline import TIMELINE_HEADER
 from trilith.errors import Bug, DeadlineExceeded, NotFound, TrilithError, Unsupported
 from trilith.runtime.protocol import describe, switched_off
 from trilith.runtime.protocol.access import GRPC_PREFIX, Guard
-from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
+from trilith.runtime.protocol.exchange import Exchange, Front
 from trilith.runtime.protocol.repository import grpc_methods
-from trilith.telemetry import RequestMetrics
+from trilith.telemetry import RequestMetrics, TimelineShelf
 from trilith.wire.grpc_status import GrpcStatus
 from trilith.wire.oip_grpc import decode_request, encode_response, parse
 from trilith.wire.oip_messages import service_messages
@@ -43,6 +44,8 @@ class OipGrpc:
         server_name: what the server metadata calls this server.
         metrics: where requests are counted, or None.
         clock: the source of instants, or None for the machine's.
+        timelines: where timelines are kept that are too long for a header: whoever has the HTTP port answers for their
+            paths. None for a shelf of its own.
         options: how to behave.
 
     Attributes:
@@ -56,6 +59,7 @@ class OipGrpc:
         server_name: str = "trilith",
         metrics: RequestMetrics | None = None,
         clock: Clock | None = None,
+        timelines: TimelineShelf | None = None,
         options: ProtocolOptions = _DEFAULTS,
     ) -> None:
         self._front = Front(
@@ -63,6 +67,7 @@ class OipGrpc:
             "grpc",
             metrics,
             clock,
+            timelines=timelines,
             compat=options.compat,
             forward_pattern=options.grpc_header_forward_pattern,
         )
@@ -183,7 +188,7 @@ class _GrpcExchange(Exchange):
     def __init__(self, front: Front, call: GrpcCall) -> None:
         super().__init__(front, call.received_at, call.request_id)
         self._call = call
-        self._wants_timeline = call.header(TIMELINE_KEY) == b"1"
+        self._wants_timeline = call.header(TIMELINE_HEADER) == b"1"
 
     @property
     def method(self) -> str:

@@ -23,7 +23,7 @@ from trilith.runtime.protocol.http_exchange import GenerateExchange, HttpExchang
 from trilith.runtime.protocol.inflation import Inflation
 from trilith.runtime.protocol.repository import HTTP_ENDPOINTS, answer_http
 from trilith.runtime.protocol.routes import Route, Routes
-from trilith.telemetry import RequestMetrics
+from trilith.telemetry import RequestMetrics, TimelineShelf
 from trilith.wire.http_status import NOT_READY_STATUS, oip_error_body
 from trilith.wire.oip_options import ProtocolOptions
 from trilith.wire.oip_status import oip_http_status, oip_text
@@ -47,6 +47,8 @@ class OipHttp:
         server_name: what the server metadata calls this server.
         metrics: where requests are counted, or None.
         clock: the source of instants, or None for the machine's.
+        timelines: where timelines are kept that are too long for a header: whoever has the HTTP port answers for their
+            paths. None for a shelf of its own.
         options: how to behave.
 
     Attributes:
@@ -60,6 +62,7 @@ class OipHttp:
         server_name: str = "trilith",
         metrics: RequestMetrics | None = None,
         clock: Clock | None = None,
+        timelines: TimelineShelf | None = None,
         options: ProtocolOptions = _DEFAULTS,
     ) -> None:
         self._front = Front(
@@ -67,6 +70,7 @@ class OipHttp:
             "http",
             metrics,
             clock,
+            timelines=timelines,
             compat=options.compat,
             forward_pattern=options.http_header_forward_pattern,
         )

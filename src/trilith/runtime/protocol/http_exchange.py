@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from trilith.core.request import InferResponse
+from trilith.core.timeline import TIMELINE_HEADER
 from trilith.errors import PayloadTooLarge, TrilithError
-from trilith.runtime.protocol.exchange import TIMELINE_KEY, Exchange, Front
+from trilith.runtime.protocol.exchange import Exchange, Front
 from trilith.runtime.protocol.inflation import Inflation
 from trilith.runtime.protocol.routes import Route
 from trilith.wire.http_status import oip_error_body, retry_after
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 CONTENT_ENCODING: Final = b"content-encoding"
 _ACCEPT_ENCODING: Final = b"accept-encoding"
-_READ: Final = frozenset((HEADER_LENGTH, TIMELINE_KEY, CONTENT_ENCODING, _ACCEPT_ENCODING))
+_READ: Final = frozenset((HEADER_LENGTH, TIMELINE_HEADER, CONTENT_ENCODING, _ACCEPT_ENCODING))
 _JSON: Final = b"application/json"
 _BINARY: Final = b"application/octet-stream"
 _EVENTS: Final = b"text/event-stream; charset=utf-8"
@@ -127,7 +128,7 @@ class HttpExchange(Exchange):
 
     def timeline_headers(self) -> Headers:
         """The timeline, where it was asked for."""
-        return self.timeline_metadata() if self._headers.get(TIMELINE_KEY) == b"1" else []
+        return self.timeline_metadata() if self._headers.get(TIMELINE_HEADER) == b"1" else []
 
     def _send(self, body: bytes, json_bytes: int | None, headers: Headers) -> None:
         if json_bytes is None:

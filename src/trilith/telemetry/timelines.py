@@ -1,8 +1,8 @@
-"""How a client gets the timeline that it asked for.
+"""How a client gets the timeline that it asked for, over HTTP and over gRPC alike.
 
-Rule 1: a timeline that any client can read in a header is sent in the header `trilith-timeline`.
-Rule 2: a longer one (a page of text is hundreds of calls) is kept a while; the header `trilith-timeline-at` says where.
-    Only the last few are kept: it is a tool for looking, not a store.
+Rule 1: a timeline that every client can read in a header (in gRPC: an entry of metadata) is sent in `trilith-timeline`.
+Rule 2: a longer one (a page of text is hundreds of calls) is kept a while; `trilith-timeline-at` says where: a path of
+    the HTTP port. Only the last few are kept: it is a tool for looking, not a store.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from typing import Final
 
 import orjson
 
-from trilith.core.timeline import Timeline
+from trilith.core.timeline import TIMELINE_AT_HEADER, TIMELINE_HEADER, Timeline
 from trilith.errors import NotFound
 
-PATH: Final = "/timelines/"
-_HEADER_BYTES: Final = 8 << 10  # the smallest limit of common clients is 16 kB for all headers together
+TIMELINES_PATH: Final = "/timelines/"
+
+_HEADER_BYTES: Final = 8000  # clients of gRPC take 8192 bytes of metadata unless told otherwise, those of HTTP more
 _KEPT: Final = 64
 
 
 class TimelineShelf:
-    """The last long timelines, each under a name that nobody can guess."""
+    """The last long timelines, each under a name that nobody can guess. One for all protocols of a server."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, bytes] = OrderedDict()
@@ -31,22 +32,22 @@ class TimelineShelf:
         """The response header that brings the timeline, or says where it is."""
         encoded = orjson.dumps(timeline.to_builtins())
         if len(encoded) <= _HEADER_BYTES:
-            return b"trilith-timeline", encoded
+            return TIMELINE_HEADER, encoded
         # Not under the request's id: clients choose those, and would find or overwrite each other's.
         token = secrets.token_hex(12)
         self._kept[token] = encoded
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        return b"trilith-timeline-at", (PATH + token).encode()
+        return TIMELINE_AT_HEADER, (TIMELINES_PATH + token).encode()
 
     def find(self, path: str) -> bytes:
-        """The timeline (JSON, `Timeline.to_builtins`) at a path that a header gave.
+        """The timeline at a path that a header gave.
 
         Raises:
             NotFound: it is not kept, or not any more.
         """
         try:
-            return self._kept[path.removeprefix(PATH)]
+            return self._kept[path.removeprefix(TIMELINES_PATH)]
         except KeyError:
             raise NotFound(
                 f"there is no timeline at {path}; the last {_KEPT} long ones are kept, of requests with the header"
