@@ -17,7 +17,6 @@ from trilith.wire.http2 import Field
 PREFIX_BYTES: Final = 5
 _MAX_STATUS_MESSAGE_BYTES: Final = 4096
 _LEAST_TEXT_BYTES: Final = 16  # less says nothing
-_UNBOUNDED: Final = 1 << 62
 _TIMEOUT_UNITS_S: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _MESSAGE_SAFE: Final = "".join(chr(octet) for octet in range(0x20, 0x7F) if chr(octet) != "%")
 
@@ -168,19 +167,20 @@ def status_trailers(
             call with a status of its own; so the text gives way, then the metadata, and the status is always there.
     """
     fields: list[Field] = [(b"grpc-status", b"%d" % status)]
-    room = _UNBOUNDED if max_list_bytes is None else max_list_bytes - list_bytes(fields)
-    beside = list_bytes(extra)
-    if message:
+    text: list[Field] = [(b"grpc-message", encode_status_message(message))] if message else []
+    if max_list_bytes is None or list_bytes([*fields, *text, *extra]) <= max_list_bytes:
+        return [*fields, *text, *extra]
+    room = max_list_bytes - list_bytes(fields)
+    if text:
         for_text = room - len(b"grpc-message") - 32
-        # Beside metadata that would leave no sentence there is the sentence alone.
-        text = encode_status_message(message, for_text - beside) if for_text - beside >= _LEAST_TEXT_BYTES else b""
-        if not text and for_text >= _LEAST_TEXT_BYTES:
-            text, extra, beside = encode_status_message(message, for_text), (), 0
-        if text:
-            fields.append((b"grpc-message", text))
-    if beside <= room:
-        fields.extend(extra)
-    return fields
+        beside = for_text - list_bytes(extra)
+        if beside < _LEAST_TEXT_BYTES:  # the sentence alone
+            beside, extra = for_text, ()
+        shortened = encode_status_message(message, beside)
+        text = [(b"grpc-message", shortened)] if shortened else []
+    if list_bytes(text) + list_bytes(extra) > room:
+        extra = ()
+    return [*fields, *text, *extra]
 
 
 def _quoted(text: str) -> bytes:
