@@ -42,6 +42,21 @@ class Goal:
         return value >= self.bound if self.at_least else value <= self.bound
 
 
+def _beside(key: str, text: str, peer: str, bound: float) -> Goal:
+    group = key.partition(".")[0]
+    return Goal(key=key, group=group, text=f"{text}: rate / {peer}", unit="x", bound=bound, at_least=True)
+
+
+def _triton(group: str, how: str) -> tuple[Goal, ...]:
+    """Trilith's Python models and those in its process beside Triton's Python models."""
+    return (
+        _beside(f"{group}.python-http", f"Python model, HTTP{how}", "Triton", 1.5),
+        _beside(f"{group}.python-grpc", f"Python model, gRPC{how}", "Triton", 1.5),
+        _beside(f"{group}.identity-http", f"in process, HTTP{how}", "Triton", 2.0),
+        _beside(f"{group}.identity-grpc", f"in process, gRPC{how}", "Triton", 2.5),
+    )
+
+
 GOALS = (
     Goal(key="echo.cpu", group="echo", text="echo service: CPU a request", unit="us", bound=45.0),
     Goal(key="peers.mosec", group="peers", text="echo: rate / mosec", unit="x", bound=2.5, at_least=True),
@@ -51,6 +66,13 @@ GOALS = (
     Goal(key="oip.http", group="oip", text="identity model, HTTP JSON: CPU a request", unit="us", bound=50.0),
     Goal(key="oip.grpc", group="oip", text="identity model, gRPC: CPU a request", unit="us", bound=50.0),
     Goal(key="oip.aio", group="oip", text="gRPC: CPU of grpc.aio / ours", unit="x", bound=3.5, at_least=True),
+    *_triton("triton", ""),
+    *_triton("triton-alone", ", one by one"),
+    _beside("pytriton.http", "Python model, HTTP", "PyTriton", 5.0),
+    _beside("pytriton.grpc", "Python model, gRPC", "PyTriton", 5.0),
+    Goal(
+        key="burst.last", group="burst", text="100 requests at 200/s, 100 ms for 16: last answer", unit="s", bound=0.9
+    ),
     Goal(key="ocr.pages", group="ocr", text="OCR: pages/s served / bare loop", unit="x", bound=0.90, at_least=True),
     Goal(key="ocr.cpu", group="ocr", text="OCR: CPU a page served / bare loop", unit="x", bound=1.05),
     Goal(key="start.first", group="start", text="first answer after `trilith serve`", unit="s", bound=1.0),

@@ -10,19 +10,17 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import ocr, oip_identity
+from benchmarks import burst, ocr, oip_identity
 from benchmarks.goals import Samples
-from benchmarks.peers.driver import Figures
-from benchmarks.peers.environment import DEFAULT_FOLDER, ensure
+from benchmarks.peers.environment import DEFAULT_FOLDER
 from benchmarks.peers.registry import APPS, PEERS
-from benchmarks.peers.rounds import measure_rounds
-from benchmarks.peers.workloads import Workload
-from benchmarks.peers.workloads import echo as echo_workload
+from benchmarks.peers.rounds import Measured, measure_rounds
+from benchmarks.peers.workloads import WORKLOADS, Workload
 
 _CONCURRENCY = 32
 _FIRST_ANSWER_WITHIN_S = 30.0
@@ -38,6 +36,19 @@ print(elapsed_s, sum(name in sys.modules for name in {_HEAVY!r}))
 
 class MeasurementFailed(Exception):
     """There are no figures; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a measurement gave.
+
+    Attributes:
+        samples: the figures of its rounds, by the key of their goal.
+        failures: why figures are missing, by the name of the peer.
+    """
+
+    samples: Samples
+    failures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,86 +74,132 @@ QUICK = Effort(rounds=1, seconds=1.0, ocr_seconds=3.0, starts=2, imports=3)
 """Shows that it works; its figures are worth little."""
 
 
-def echo(effort: Effort) -> Samples:
+def echo(effort: Effort) -> Found:
     """Trilith alone: the echo service."""
-    figures = _rounds(["trilith"], effort)["trilith"]
-    return {"echo.cpu": [found.server_cpu_per_request_s * 1e6 for found in figures]}
+    measured = _rounds("echo", ["trilith"], effort)
+    figures = measured.figures["trilith"].values()
+    return Found(
+        samples={"echo.cpu": [found.server_cpu_per_request_s * 1e6 for found in figures]}, failures=measured.failures
+    )
 
 
-def peers(effort: Effort) -> Samples:
+def peers(effort: Effort) -> Found:
     """The same service beside those of its peers, in interleaved rounds."""
     names = ["mosec", "ray-fast", "bentoml", "granian"]
-    measured = _rounds(["trilith", *names], effort)
-    return {
-        f"peers.{name}": [
-            ours.requests_per_s / theirs.requests_per_s
-            for ours, theirs in zip(measured["trilith"], measured[name], strict=False)
-        ]
-        for name in names
-    }
+    measured = _rounds("echo", ["trilith", *names], effort)
+    return Found(
+        samples={f"peers.{name}": measured.ratios("trilith", name) for name in names}, failures=measured.failures
+    )
 
 
-def oip(effort: Effort) -> Samples:
+def triton(effort: Effort) -> Found:
+    """Python models and a model in process beside Triton's Python models; what waits runs together."""
+    return _beside_triton("triton", "identity", effort)
+
+
+def triton_alone(effort: Effort) -> Found:
+    """The same without dynamic batching, which is Triton's default."""
+    return _beside_triton("triton-alone", "identity-alone", effort)
+
+
+def pytriton(effort: Effort) -> Found:
+    """A Python model beside a function that PyTriton serves."""
+    measured = _rounds("identity", ["trilith-python", "pytriton", "trilith-python-grpc", "pytriton-grpc"], effort)
+    return Found(
+        samples={
+            "pytriton.http": measured.ratios("trilith-python", "pytriton"),
+            "pytriton.grpc": measured.ratios("trilith-python-grpc", "pytriton-grpc"),
+        },
+        failures=measured.failures,
+    )
+
+
+def last_of_a_burst(effort: Effort) -> Found:
+    """From the first of 100 requests at 200 a second to the last answer."""
+    return Found(samples={"burst.last": [burst.measure("trilith-identity").last_s for _ in range(effort.rounds)]})
+
+
+def oip(effort: Effort) -> Found:
     """The Open Inference Protocol on an identity model, and grpc.aio beside it."""
     rounds = [oip_identity.measure_all(effort.seconds, _CONCURRENCY) for _ in range(effort.rounds)]
-    return {
-        "oip.http": [found.http_us for found in rounds],
-        "oip.grpc": [found.grpc_us for found in rounds],
-        "oip.aio": [found.aio_us / found.grpc_us for found in rounds],
-    }
+    return Found(
+        samples={
+            "oip.http": [found.http_us for found in rounds],
+            "oip.grpc": [found.grpc_us for found in rounds],
+            "oip.aio": [found.aio_us / found.grpc_us for found in rounds],
+        }
+    )
 
 
-def ocr_pages(effort: Effort) -> Samples:
+def ocr_pages(effort: Effort) -> Found:
     """The OCR pipeline served, and the bare loop, in interleaved pairs."""
     pairs = ocr.measure_pairs(ocr.APP, rounds=effort.rounds, seconds=effort.ocr_seconds)
-    return {
-        "ocr.pages": [pair.pages_ratio for pair in pairs],
-        "ocr.cpu": [pair.cpu_ratio for pair in pairs],
-    }
+    return Found(
+        samples={
+            "ocr.pages": [pair.pages_ratio for pair in pairs],
+            "ocr.cpu": [pair.cpu_ratio for pair in pairs],
+        }
+    )
 
 
-def start(effort: Effort) -> Samples:
+def start(effort: Effort) -> Found:
     """From `trilith serve` to the first right answer of a trivial service."""
-    return {"start.first": [_first_answer_s() for _ in range(effort.starts)]}
+    return Found(samples={"start.first": [_first_answer_s() for _ in range(effort.starts)]})
 
 
-def import_trilith(effort: Effort) -> Samples:
+def import_trilith(effort: Effort) -> Found:
     """`import trilith` in a fresh interpreter. The first one, which may compile, does not count."""
     found = [_import() for _ in range(effort.imports + 1)][1:]
-    return {
-        "import.time": [elapsed_s * 1e3 for elapsed_s, _ in found],
-        "import.heavy": [float(count) for _, count in found],
-    }
+    return Found(
+        samples={
+            "import.time": [elapsed_s * 1e3 for elapsed_s, _ in found],
+            "import.heavy": [float(count) for _, count in found],
+        }
+    )
 
 
-MEASUREMENTS: dict[str, Callable[[Effort], Samples]] = {
+MEASUREMENTS: dict[str, Callable[[Effort], Found]] = {
     "echo": echo,
     "peers": peers,
     "oip": oip,
+    "triton": triton,
+    "triton-alone": triton_alone,
+    "pytriton": pytriton,
+    "burst": last_of_a_burst,
     "ocr": ocr_pages,
     "start": start,
     "import": import_trilith,
 }
 
 
-def _rounds(names: list[str], effort: Effort) -> dict[str, list[Figures]]:
-    chosen = [PEERS[name] for name in names]
-    measured, failures = measure_rounds(
-        chosen,
-        {peer.name: ensure(peer.environment, DEFAULT_FOLDER) for peer in chosen},
-        echo_workload(),
+def _beside_triton(group: str, workload: str, effort: Effort) -> Found:
+    names = [f"{name}{end}" for end in ("", "-grpc") for name in ("trilith-python", "triton", "trilith-identity")]
+    measured = _rounds(workload, names, effort)
+    return Found(
+        samples={
+            f"{group}.python-http": measured.ratios("trilith-python", "triton"),
+            f"{group}.python-grpc": measured.ratios("trilith-python-grpc", "triton-grpc"),
+            f"{group}.identity-http": measured.ratios("trilith-identity", "triton"),
+            f"{group}.identity-grpc": measured.ratios("trilith-identity-grpc", "triton-grpc"),
+        },
+        failures=measured.failures,
+    )
+
+
+def _rounds(workload: str, names: list[str], effort: Effort) -> Measured:
+    return measure_rounds(
+        [PEERS[name] for name in names],
+        DEFAULT_FOLDER,
+        WORKLOADS[workload](),
         concurrency=_CONCURRENCY,
         duration_s=effort.seconds,
         rounds=effort.rounds,
         wrk=shutil.which("wrk"),
     )
-    if "trilith" in failures:
-        raise MeasurementFailed(failures["trilith"])
-    return measured
 
 
 def _first_answer_s() -> float:
-    workload, port = echo_workload(), oip_identity.free_port()
+    workload, port = WORKLOADS["echo"](), oip_identity.free_port()
     command = [str(Path(sys.executable).with_name("trilith")), "serve", f"{APPS / 'echo.py'}:echo"]
     ports = ["--http-port", str(port), "--grpc-port", "0", "--metrics-port", "0"]
     started = time.perf_counter()

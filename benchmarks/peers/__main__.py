@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.driver import Figures
-from benchmarks.peers.environment import DEFAULT_FOLDER, ensure, versions
+from benchmarks.peers.environment import DEFAULT_FOLDER, versions
 from benchmarks.peers.registry import PEERS, Peer
-from benchmarks.peers.rounds import measure_rounds
+from benchmarks.peers.rounds import Measured, measure_rounds
 from benchmarks.peers.workloads import WORKLOADS
 from rich.console import Console
 from rich.table import Table
@@ -34,31 +34,32 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended then too
     workload = WORKLOADS[options.workload]()
     chosen = [PEERS[name] for name in options.peers]
-    bins = {peer.name: ensure(peer.environment, options.folder) for peer in chosen}
     wrk = None if options.generator == "own" else shutil.which("wrk")
     conditions = {
         **read_conditions(("trilith", "uvloop", "httptools", "msgspec")),
         "generator": "wrk, one thread" if wrk is not None else "trilith",
         "generator_and_server": "on the same cores, not pinned",
     }
-    measured, failures = measure_rounds(
+    measured = measure_rounds(
         chosen,
-        bins,
+        options.folder,
         workload,
         concurrency=options.concurrency,
         duration_s=options.duration,
         rounds=options.rounds,
         wrk=wrk,
     )
-    medians = {name: _median(all_figures) for name, all_figures in measured.items() if all_figures}
-    rounds = {name: len(figures) for name, figures in measured.items()}
+    medians = {name: _median(list(figures.values())) for name, figures in measured.figures.items() if figures}
+    rounds = {name: len(figures) for name, figures in measured.figures.items()}
     Console(highlight=False, width=110).print(_table(options, medians, rounds))
     for key, value in conditions.items():
         print(f"{key}: {value}")
+    for name, why in measured.failures.items():
+        print(f"FAILED {name}: {(why.splitlines() or [''])[0]}")
     if options.json is not None:
-        report = _report(options, conditions, chosen, bins, measured, medians, failures)
+        report = _report(options, conditions, chosen, measured, medians)
         options.json.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
-    return 1 if failures or not medians else 0
+    return 1 if measured.failures or not medians else 0
 
 
 def _options() -> argparse.Namespace:
@@ -75,8 +76,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write everything that was measured to this file")
     options = parser.parse_args()
     for name in options.peers:
-        if options.workload != "echo" and PEERS[name].protocol == "grpc":
-            parser.error(f"{name} has only the echo")
+        if options.workload not in PEERS[name].workloads:
+            parser.error(f"{name} has no {options.workload}; it has {', '.join(PEERS[name].workloads)}")
     return options
 
 
@@ -103,7 +104,7 @@ def _table(options: argparse.Namespace, medians: dict[str, Figures], rounds: dic
     for name in ("req/s", "p50 ms", "p99 ms", "CPU us/req", "req/s ratio", "CPU ratio", "failed", "rounds"):
         table.add_column(name, justify="right")
     for name, figures in sorted(medians.items(), key=lambda item: -item[1].requests_per_s):
-        ours = medians.get("trilith-grpc" if PEERS[name].protocol == "grpc" else "trilith")
+        ours = next((medians[other] for other in options.peers if _is_ours(other, name) and other in medians), None)
         ratios = ["-", "-"]
         if ours is not None:
             cpu_ratio = figures.server_cpu_per_request_s / ours.server_cpu_per_request_s
@@ -121,14 +122,17 @@ def _table(options: argparse.Namespace, medians: dict[str, Figures], rounds: dic
     return table
 
 
+def _is_ours(name: str, other: str) -> bool:
+    """Whether `name` is what `other` is compared with: the first of Trilith's that speaks the same protocol."""
+    return name.startswith("trilith") and PEERS[name].protocol == PEERS[other].protocol
+
+
 def _report(
     options: argparse.Namespace,
     conditions: dict[str, Any],
     chosen: list[Peer],
-    bins: dict[str, Path],
-    measured: dict[str, list[Figures]],
+    measured: Measured,
     medians: dict[str, Figures],
-    failures: dict[str, str],
 ) -> dict[str, Any]:
     return {
         "schema": "trilith-peers/1",
@@ -140,10 +144,10 @@ def _report(
             peer.name: {
                 "settings": peer.settings,
                 "variables": peer.variables,
-                "versions": versions(bins[peer.name], peer.environment),
-                "rounds": [dataclasses.asdict(figures) for figures in measured[peer.name]],
+                "versions": versions(measured.bins[peer.name], peer.environment) if peer.name in measured.bins else {},
+                "rounds": [dataclasses.asdict(figures) for figures in measured.figures[peer.name].values()],
                 "median": dataclasses.asdict(medians[peer.name]) if peer.name in medians else None,
-                "failure": failures.get(peer.name),
+                "failure": measured.failures.get(peer.name),
             }
             for peer in chosen
         },

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
-from benchmarks.grpc_load import GrpcLoad, identity_request
+from benchmarks.grpc_load import GrpcLoad
 from benchmarks.peers.registry import Peer
 from benchmarks.peers.workloads import Workload
 
 from trilith.measure import BenchPlan, Body, Target, cpu_seconds, run_bench
 
+GRPC_METHOD = "/inference.GRPCInferenceService/ModelInfer"
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
 
@@ -34,7 +35,7 @@ def measure(
 ) -> Figures:
     """Warms the peer up for a second, then measures it."""
     if peer.protocol == "grpc":
-        return _with_grpc(pid, port, concurrency, duration_s)
+        return _with_grpc(pid, port, workload, concurrency, duration_s)
     url = f"http://127.0.0.1:{port}{peer.path or workload.path}"
     if wrk is None:
         return _with_own(url, workload, pid, concurrency, duration_s)
@@ -81,10 +82,11 @@ def _run_wrk(wrk: str, url: str, workload: Workload, concurrency: int, duration_
     with tempfile.TemporaryDirectory() as folder:
         body, script = Path(folder) / "body", Path(folder) / "post.lua"
         body.write_bytes(workload.body)
+        headers = {"Content-Type": workload.content_type, **workload.headers}
         script.write_text(
             'wrk.method = "POST"\n'
             f'wrk.body = io.open("{body}", "rb"):read("*all")\n'
-            f'wrk.headers["Content-Type"] = "{workload.content_type}"\n'
+            + "".join(f'wrk.headers["{name}"] = "{value}"\n' for name, value in headers.items())
         )
         command = [wrk, "-t1", f"-c{concurrency}", f"-d{max(1, round(duration_s))}s", "--latency", "-s", str(script)]
         return subprocess.run([*command, url], check=True, capture_output=True, text=True).stdout
@@ -94,6 +96,7 @@ def _with_own(url: str, workload: Workload, pid: int, concurrency: int, duration
     plan = BenchPlan(
         target=Target.parse(url),
         method="POST",
+        headers=tuple(workload.headers.items()),
         bodies=(Body(content=workload.body, content_type=workload.content_type),),
         concurrency=(concurrency,),
         duration_s=duration_s,
@@ -110,9 +113,9 @@ def _with_own(url: str, workload: Workload, pid: int, concurrency: int, duration
     )
 
 
-def _with_grpc(pid: int, port: int, concurrency: int, duration_s: float) -> Figures:
+def _with_grpc(pid: int, port: int, workload: Workload, concurrency: int, duration_s: float) -> Figures:
     async def main() -> Figures:
-        load = GrpcLoad("127.0.0.1", port, "/inference.GRPCInferenceService/ModelInfer", identity_request())
+        load = GrpcLoad("127.0.0.1", port, GRPC_METHOD, workload.message)
         await load.run(concurrency=concurrency, duration_s=1.0)
         before_s = cpu_seconds(pid)
         counts = await load.run(concurrency=concurrency, duration_s=duration_s)

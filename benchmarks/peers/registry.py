@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
-from benchmarks.peers.environment import DEFAULT_FOLDER
-from benchmarks.peers.identity import write_repository
+from benchmarks.peers.identity import Backend, Variant, repository
 from benchmarks.peers.workloads import OCR_MODELS, Workload
 
 SERVERS = Path(__file__).parent / "servers"
 APPS = Path(__file__).parent.parent / "apps"
 _TRILITH_SERVICES = {"echo": "echo", "ocr-rec": "Recognizer"}
+_OIP = ("identity", "identity-binary", "identity-alone")
+
+
+Command = Callable[[Path, int, Workload], list[str]]
+Protocol = Literal["http", "grpc"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +31,7 @@ class Peer:
         command: from (bin folder, port, workload) to the command line.
         path: of the endpoint, where the peer does not let it be chosen.
         protocol: "http" or "grpc".
+        workloads: what it can be asked.
         variables: environment variables, all of them documented by the project itself.
         ready_s: seconds that it may take to start.
         settings: what is worth saying about the configuration.
@@ -32,9 +39,10 @@ class Peer:
 
     name: str
     environment: str
-    command: Callable[[Path, int, Workload], list[str]]
+    command: Command
     path: str | None = None
-    protocol: str = "http"
+    protocol: Protocol = "http"
+    workloads: tuple[str, ...] = ("echo", "ocr-rec")
     variables: dict[str, str] = field(default_factory=dict)
     ready_s: float = 60.0
     settings: str = ""
@@ -46,10 +54,34 @@ def _trilith(bin_folder: Path, port: int, workload: Workload) -> list[str]:
     return [str(bin_folder / "trilith"), "serve", target, *ports, "--models", str(OCR_MODELS)]
 
 
-def _trilith_grpc(bin_folder: Path, port: int, workload: Workload) -> list[str]:
-    repository = write_repository(DEFAULT_FOLDER / "identity-repository")
-    ports = ["--http-port", "0", "--grpc-port", str(port), "--metrics-port", "0"]
-    return [str(bin_folder / "trilith"), "serve", str(repository), *ports]
+def _trilith_models(backend: Backend, protocol: Protocol) -> Command:
+    def command(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+        http, grpc = (str(port), "0") if protocol == "http" else ("0", str(port))
+        ports = ["--http-port", http, "--grpc-port", grpc, "--metrics-port", "0"]
+        return [str(bin_folder / "trilith"), "serve", str(repository(backend, _variant(workload))), *ports]
+
+    return command
+
+
+def _triton(protocol: Protocol) -> Command:
+    def command(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+        models = repository("python", _variant(workload))
+        return [str(bin_folder / "python"), str(SERVERS / "triton_serving.py"), protocol, str(port), str(models)]
+
+    return command
+
+
+def _pytriton(protocol: Protocol) -> Command:
+    def command(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+        return [str(bin_folder / "python"), str(SERVERS / "pytriton_identity.py"), protocol, str(port)]
+
+    return command
+
+
+def _variant(workload: Workload) -> Variant:
+    if workload.model is None:
+        raise ValueError(f"{workload.name} is no workload of the Open Inference Protocol")
+    return workload.model
 
 
 def _mosec(bin_folder: Path, port: int, workload: Workload) -> list[str]:
@@ -87,17 +119,18 @@ def _grpc_aio(bin_folder: Path, port: int, workload: Workload) -> list[str]:
     return [str(bin_folder / "python"), str(SERVERS / "grpc_aio_identity.py"), str(port)]
 
 
+def _both(name: str, command: Callable[[Protocol], Command], **others: Any) -> tuple[Peer, Peer]:
+    """A server of the Open Inference Protocol, by HTTP and by gRPC."""
+    return (
+        Peer(name=name, command=command("http"), protocol="http", **others),
+        Peer(name=f"{name}-grpc", command=command("grpc"), protocol="grpc", **others),
+    )
+
+
 _RAY_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
 _RAY_FAST = {"RAY_SERVE_THROUGHPUT_OPTIMIZED": "1", "RAY_SERVE_ENABLE_HA_PROXY": "1"}
 _ALL = (
     Peer(name="trilith", environment="", command=_trilith, settings="defaults: a gateway and one worker process"),
-    Peer(
-        name="trilith-grpc",
-        environment="",
-        command=_trilith_grpc,
-        protocol="grpc",
-        settings="a model repository with an ONNX identity, FP32[4], through ONNX Runtime; echo only",
-    ),
     Peer(
         name="mosec",
         environment="mosec",
@@ -141,7 +174,43 @@ _ALL = (
         environment="grpc-aio",
         command=_grpc_aio,
         protocol="grpc",
-        settings="ModelInfer identity, FP32[4], uvloop; echo only",
+        workloads=("identity",),
+        settings="ModelInfer by hand on uvloop: no model, no queue",
+    ),
+    *_both(
+        "trilith-python",
+        partial(_trilith_models, "python"),
+        environment="",
+        workloads=_OIP,
+        settings="a model repository with the model.py that triton serves, one instance",
+    ),
+    *_both(
+        "trilith-identity",
+        partial(_trilith_models, "identity"),
+        environment="",
+        workloads=_OIP,
+        settings="a model repository with the same model in the server's process",
+    ),
+    *_both(
+        "trilith-onnx",
+        partial(_trilith_models, "onnxruntime"),
+        environment="",
+        workloads=_OIP,
+        settings="a model repository with the same model through ONNX Runtime",
+    ),
+    *_both(
+        "triton",
+        _triton,
+        environment="pytriton",
+        workloads=_OIP,
+        settings="Triton 2.51, its Python backend, the model.py that trilith-python serves, one instance",
+    ),
+    *_both(
+        "pytriton",
+        _pytriton,
+        environment="pytriton",
+        workloads=("identity", "identity-binary"),
+        settings="a function with @batch, defaults, batches of up to 32 rows",
     ),
 )
 PEERS: dict[str, Peer] = {peer.name: peer for peer in _ALL}

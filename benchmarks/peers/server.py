@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import uvloop
-from benchmarks.grpc_load import GrpcLoad, identity_request
+from benchmarks.grpc_load import GrpcLoad
+from benchmarks.peers.driver import GRPC_METHOD
 from benchmarks.peers.registry import Peer
 from benchmarks.peers.workloads import ECHO_VALUES, Workload
 
@@ -69,7 +70,7 @@ def _wait_ready(peer: Peer, process: subprocess.Popen[bytes], port: int, workloa
             raise PeerFailed(f"{peer.name} ended with status {process.returncode} before it was ready")
         try:
             if peer.protocol == "grpc":
-                seen = _ask_grpc(port)
+                seen = _ask_grpc(port, workload)
                 if not seen:
                     return
                 time.sleep(0.1)
@@ -87,9 +88,9 @@ def _wait_ready(peer: Peer, process: subprocess.Popen[bytes], port: int, workloa
     raise PeerFailed(f"{peer.name} was not ready after {peer.ready_s:g} s ({seen})")
 
 
-def _ask_grpc(port: int) -> str:
+def _ask_grpc(port: int, workload: Workload) -> str:
     """Calls the identity for a moment; gives what is wrong with the answers, or ""."""
-    load = GrpcLoad("127.0.0.1", port, "/inference.GRPCInferenceService/ModelInfer", identity_request())
+    load = GrpcLoad("127.0.0.1", port, GRPC_METHOD, workload.message)
     counts = uvloop.run(load.run(concurrency=1, duration_s=0.2))
     if counts.errors or not counts.latencies.count:
         return f"{counts.latencies.count} answers, errors {dict(counts.errors)}"
@@ -99,7 +100,7 @@ def _ask_grpc(port: int) -> str:
 def _ask(port: int, path: str, workload: Workload) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
-        connection.request("POST", path, workload.body, {"content-type": workload.content_type})
+        connection.request("POST", path, workload.body, {"content-type": workload.content_type, **workload.headers})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import yaml
+from benchmarks.grpc_load import identity_request
+from benchmarks.peers.identity import Variant
 
 from trilith.runtime.sources import resolve
 
@@ -28,6 +31,9 @@ class Workload:
         content_type: of the body.
         right: whether the content of an answer is right.
         variables: environment variables for the servers.
+        headers: of the request, beside its content type.
+        message: the same as a `ModelInferRequest`, for gRPC; empty where there is none.
+        model: how the model of the Open Inference Protocol is configured, where that is what is served.
     """
 
     name: str
@@ -36,6 +42,9 @@ class Workload:
     content_type: str
     right: Callable[[bytes], bool]
     variables: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    message: bytes = b""
+    model: Variant | None = None
 
     @property
     def module(self) -> str:
@@ -71,6 +80,40 @@ def ocr_rec() -> Workload:
     )
 
 
+def identity(name: str = "identity", model: Variant | None = None) -> Workload:
+    """Four floats by the Open Inference Protocol, there and back: JSON over HTTP, raw contents over gRPC."""
+    tensor = {"name": "INPUT0", "datatype": "FP32", "shape": [1, len(ECHO_VALUES)], "data": ECHO_VALUES}
+    return Workload(
+        name=name,
+        path="/v2/models/identity/infer",
+        body=json.dumps({"inputs": [tensor]}).encode(),
+        content_type="application/json",
+        right=lambda content: json.loads(content)["outputs"][0]["data"] == ECHO_VALUES,
+        message=identity_request(values=tuple(ECHO_VALUES)),
+        model=model or Variant(),
+    )
+
+
+def identity_binary() -> Workload:
+    """The same with the extension of binary tensors, which `tritonclient` uses over HTTP."""
+    raw = struct.pack(f"<{len(ECHO_VALUES)}f", *ECHO_VALUES)
+    tensor = {"name": "INPUT0", "datatype": "FP32", "shape": [1, len(ECHO_VALUES)]}
+    tensor["parameters"] = {"binary_data_size": len(raw)}
+    head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+    return replace(
+        identity("identity-binary"),
+        body=head + raw,
+        content_type="application/octet-stream",
+        headers={"Inference-Header-Content-Length": str(len(head))},
+        right=lambda content: content.endswith(raw),
+    )
+
+
+def identity_alone() -> Workload:
+    """JSON or raw contents again, and no request runs together with another."""
+    return identity("identity-alone", Variant(batched=False))
+
+
 class _Steps:
     """Right is what the first peer answered, if it is one class for each step: they run the same model."""
 
@@ -85,4 +128,10 @@ class _Steps:
         return bool(classes == self._first)
 
 
-WORKLOADS: dict[str, Callable[[], Workload]] = {"echo": echo, "ocr-rec": ocr_rec}
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    "echo": echo,
+    "ocr-rec": ocr_rec,
+    "identity": identity,
+    "identity-binary": identity_binary,
+    "identity-alone": identity_alone,
+}

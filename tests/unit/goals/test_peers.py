@@ -1,0 +1,56 @@
+"""The comparison with other systems: which rounds make a ratio, and what the models are. Nothing is started here."""
+
+import pytest
+from benchmarks.peers.driver import Figures
+from benchmarks.peers.identity import Variant, repository
+from benchmarks.peers.registry import PEERS
+from benchmarks.peers.rounds import Measured
+from benchmarks.peers.workloads import WORKLOADS
+
+from trilith.runtime.repository import read_spec
+
+
+def figures(rate, failed=0):
+    return Figures(requests_per_s=rate, p50_s=0.1, p99_s=0.1, server_cpu_per_request_s=0.1, failed=failed)
+
+
+def test_a_ratio_is_of_one_round_in_which_both_answered_all():
+    measured = Measured(
+        figures={
+            "ours": {1: figures(10.0), 2: figures(20.0), 3: figures(30.0), 4: figures(40.0)},
+            "theirs": {2: figures(10.0), 3: figures(10.0, failed=1), 4: figures(0.0)},
+        }
+    )
+    assert measured.ratios("ours", "theirs") == [2.0]
+
+
+def test_every_workload_has_a_peer_and_every_peer_a_workload_that_exists():
+    assert {name for peer in PEERS.values() for name in peer.workloads} == set(WORKLOADS)
+
+
+@pytest.mark.parametrize(
+    ("backend", "variant"),
+    [
+        ("identity", Variant()),
+        ("identity", Variant(largest=16, delay_ms=100)),
+        ("onnxruntime", Variant(batched=False)),
+        ("python", Variant(batched=False)),
+        ("python", Variant(largest=16, delay_ms=100)),
+    ],
+)
+def test_the_model_is_configured_as_it_says(backend, variant, tmp_path):
+    folder = repository(backend, variant, tmp_path)
+    assert repository(backend, variant, tmp_path) == folder
+    spec = read_spec("identity", folder / "identity")
+    assert (spec.backend, spec.max_batch_size, spec.queue.batching) == (backend, variant.largest, variant.batched)
+    assert dict(spec.parameters) == ({"execute_delay_ms": "100"} if variant.delay_ms else {})
+    assert [tensor.name for tensor in (*spec.inputs, *spec.outputs)] == ["INPUT0", "OUTPUT0"]
+
+
+def test_a_model_that_changed_is_written_anew(tmp_path):
+    folder = repository("python", Variant(), tmp_path)
+    file = folder / "identity" / "1" / "model.py"
+    kept = file.read_bytes()
+    file.write_text("")
+    assert repository("python", Variant(), tmp_path) == folder
+    assert file.read_bytes() == kept
