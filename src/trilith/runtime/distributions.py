@@ -9,15 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trilith.telemetry import Buckets, Distribution
+from trilith.telemetry import BATCH_BOUNDS, LATENCY_BOUNDS_S, Buckets, Distribution
 
-LATENCY_BOUNDS_S: Final = (
-    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
-    *(0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0),
-)
-"""Upper bounds in seconds. Triton's own (0.1, 0.5, 2, 5) are among them."""
-BATCH_BOUNDS_ROWS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-"""Upper bounds of batch sizes."""
 _MAX_PRIORITIES: Final = 32
 
 
@@ -58,7 +51,7 @@ class ModelDistributions:
         self._input = Distribution(LATENCY_BOUNDS_S)
         self._infer = Distribution(LATENCY_BOUNDS_S)
         self._output = Distribution(LATENCY_BOUNDS_S)
-        self._rows = Distribution(BATCH_BOUNDS_ROWS)
+        self._rows = Distribution(BATCH_BOUNDS)
         self._queue: dict[int, Distribution] = {}
         self._busy_s: dict[int, float] = {}
 

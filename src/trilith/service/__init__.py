@@ -32,7 +32,7 @@ from trilith.service.describe import (
     service_graph,
 )
 from trilith.service.docs_page import docs_html
-from trilith.service.host import HostStatistics, ServiceHost
+from trilith.service.host import ServiceHost
 from trilith.service.local import InProcessResolver
 from trilith.service.openapi import openapi_document
 from trilith.service.options import Batch
@@ -51,7 +51,6 @@ __all__ = [
     "AppDescription",
     "Batch",
     "BatchDescription",
-    "HostStatistics",
     "InProcessResolver",
     "MethodDescription",
     "MethodSpec",

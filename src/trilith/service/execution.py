@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,25 +27,6 @@ _now: Final = time.monotonic
 Answer = tuple[ResultMeta, Sequence[Buffer]]
 
 
-@dataclass(slots=True)
-class MethodCounts:
-    """What happened to the calls of one method.
-
-    Attributes:
-        calls: calls that were begun.
-        failed: calls that ended in an error.
-        given_up: calls whose caller went away or whose deadline passed before they ended.
-        batches: executions of a batched method.
-        busy_s: seconds spent in the method itself, summed over calls (or batches).
-    """
-
-    calls: int = 0
-    failed: int = 0
-    given_up: int = 0
-    batches: int = 0
-    busy_s: float = 0.0
-
-
 class HostedMethod:
     """A method with everything that is worked out before the first call."""
 
@@ -58,7 +38,6 @@ class HostedMethod:
         self.asynchronous = spec.asynchronous
         self.batched = spec.options.batch is not None
         self.timeout_s = spec.timeout_s
-        self.counts = MethodCounts()
         self._decoder = RequestDecoder(spec.signature, spec.where)
         self._encoder = ResultEncoder(spec.signature.result, spec.where)
         self.heavy_result = self._encoder.heavy
@@ -118,10 +97,9 @@ class HostedMethod:
             meta = self._metas[content_type] = ResultMeta(content_type)
         return meta, buffers
 
-    def ran(self, started: float, calls: Sequence[ServiceCall]) -> None:
+    def ran(self, calls: Sequence[ServiceCall]) -> None:
         """Stamps the end of the method itself."""
         now = _now()
-        self.counts.busy_s += now - started
         for call in calls:
             call.context.timeline.mark(INFER, now)
 

@@ -5,7 +5,7 @@
     host.handle(ServiceCall(meta, buffers, context, on_done))
     host.handle_batch([ServiceCall, ...])                   calls of ONE batched method, executed together
     call.cancel()                                           the caller went away
-    host.in_flight; host.statistics(); await host.stop()
+    host.in_flight; await host.stop()
 
     on_done(outcome: ResultMeta | TrilithError, buffers)    called once, on the loop
 
@@ -26,7 +26,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -40,7 +39,7 @@ from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
 from trilith.service.codecs.media import JSON
 from trilith.service.codecs.request import Arguments
 from trilith.service.depends import Wiring
-from trilith.service.execution import Answer, HostedMethod, MethodCounts
+from trilith.service.execution import Answer, HostedMethod
 from trilith.service.failure import explain
 from trilith.service.local import bound_method, build
 from trilith.service.ports import Resolver
@@ -48,7 +47,7 @@ from trilith.service.proxy import ModelProxy
 from trilith.service.spec import ServiceSpec, spec_of
 from trilith.service.tracing import enter
 
-__all__ = ["HostStatistics", "OnDone", "Outcome", "ServiceCall", "ServiceHost"]
+__all__ = ["OnDone", "Outcome", "ServiceCall", "ServiceHost"]
 
 _now: Final = time.monotonic
 _FLOOR: Final = 2
@@ -56,19 +55,6 @@ _FLOOR: Final = 2
 _USER_ERRORS: Final = BaseException
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostStatistics:
-    """What a host has done.
-
-    Attributes:
-        in_flight: calls that hold a slot now, threads of given-up calls included.
-        methods: counts by method name.
-    """
-
-    in_flight: int
-    methods: dict[str, MethodCounts]
 
 
 class ServiceHost:
@@ -93,11 +79,6 @@ class ServiceHost:
     def in_flight(self) -> int:
         """Calls that hold a slot now."""
         return len(self._active)
-
-    def statistics(self) -> HostStatistics:
-        """What was done so far."""
-        counts = {name: replace(method.counts) for name, method in self._methods.items()}
-        return HostStatistics(in_flight=len(self._active), methods=counts)
 
     async def start(self) -> None:
         """Builds the instance in a thread, then its codecs, dependencies and models.
@@ -207,7 +188,6 @@ class ServiceHost:
         call.working = True
         context = call.context
         context.timeline.stamps.append((STARTED, now))
-        hosted.counts.calls += 1
         latest = now + hosted.timeout_s
         deadline = context.deadline
         if deadline is None or deadline > latest:
@@ -254,10 +234,6 @@ class ServiceHost:
             call.folder.remove()
 
     def _fail(self, call: ServiceCall, hosted: HostedMethod, error: BaseException, *, logged: bool = False) -> None:
-        if call.done:
-            hosted.counts.given_up += 1
-        else:
-            hosted.counts.failed += 1
         request_id = call.context.request_id
         call.finish(explain(error, hosted.where, request_id, debug=self._debug, logged=logged))
 
@@ -274,10 +250,8 @@ class ServiceHost:
         current_context.set(call.context)
         try:
             arguments = hosted.decode_plain(call.buffers[0])
-            started = _now()
-            call.context.timeline.stamps.append((DECODED, started))
+            call.context.timeline.stamps.append((DECODED, _now()))
             value = await hosted.function(*arguments.args, **arguments.kwargs)
-            hosted.counts.busy_s += _now() - started
             call.finish(PLAIN_RESULT, (hosted.encode_plain(value),))
         except asyncio.CancelledError as error:
             self._cancelled((call,), hosted, error)
@@ -290,9 +264,8 @@ class ServiceHost:
         enter(call.context, call.meta.trace)
         try:
             arguments = await self._in_thread(hosted.decode, call) if hosted.heavy_body(call) else hosted.decode(call)
-            started = _now()
             value = await hosted.function(*arguments.args, **arguments.kwargs)
-            hosted.ran(started, (call,))
+            hosted.ran((call,))
             if hosted.heavy_result(value):
                 meta, buffers = await self._in_thread(hosted.encode, call, value)
             else:
@@ -310,7 +283,6 @@ class ServiceHost:
         ending = self._stopped and _from_outside()
         for call in calls:
             if call.done or ending:
-                hosted.counts.given_up += 1
                 call.finish(Cancelled(f"{hosted.where} was cancelled"))
             else:
                 self._fail(call, hosted, error)  # the method let a cancellation of its own escape
@@ -333,9 +305,8 @@ class ServiceHost:
             if call.done:
                 return Cancelled("the call was given up before a thread was free")
             arguments = hosted.decode(call)
-            started = _now()
             value = hosted.function(*arguments.args, **arguments.kwargs)
-            hosted.ran(started, (call,))
+            hosted.ran((call,))
             return hosted.encode(call, value)
         except _USER_ERRORS as error:
             return error
@@ -409,8 +380,6 @@ class ServiceHost:
     async def _execute_once(
         self, hosted: HostedMethod, calls: Sequence[ServiceCall], items: Sequence[Item]
     ) -> list[Any]:
-        hosted.counts.batches += 1
-        started = _now()
         positional, named = hosted.joined(items)
         if hosted.asynchronous:
             value = await hosted.function(*positional, **named)
@@ -418,7 +387,7 @@ class ServiceHost:
             value = await self._in_thread(_caught, hosted.function, positional, named)
             if isinstance(value, BaseException):
                 raise value
-        hosted.ran(started, calls)
+        hosted.ran(calls)
         return hosted.split(value, len(items))
 
 

@@ -1,6 +1,6 @@
 """Metrics: one owner, plain numbers on the request path, Prometheus text at scrape. And how timelines reach clients."""
 
-from trilith.telemetry.families import LATENCY_BOUNDS_S, Buckets, Distribution, Kind, Number, Snapshot
+from trilith.telemetry.families import BATCH_BOUNDS, LATENCY_BOUNDS_S, Buckets, Distribution, Kind, Number, Snapshot
 from trilith.telemetry.host import HostMetrics
 from trilith.telemetry.metrics import Metrics, Source
 from trilith.telemetry.requests import RequestMetrics
@@ -8,6 +8,7 @@ from trilith.telemetry.timelines import TIMELINES_PATH, TimelineShelf
 
 __all__ = [
     "LATENCY_BOUNDS_S",
+    "BATCH_BOUNDS",
     "Buckets",
     "Distribution",
     "HostMetrics",

@@ -27,9 +27,11 @@ OVERFLOW_LABEL: Final = "other"
 
 LATENCY_BOUNDS_S: Final = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
-    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+    *(0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0),
 )
-"""Upper bounds of latency buckets in seconds, 100 µs to a minute."""
+"""Upper bounds of latency buckets in seconds, 100 µs to a minute. Triton's own (0.1, 0.5, 2, 5) are among them."""
+BATCH_BOUNDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+"""Upper bounds of the sizes of batches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,20 @@ def test_health_metrics_docs(calls):
         assert 'trilith_http_responses_total{status="404"}' in text
 
 
+def test_the_sizes_of_batches_are_counted(calls):
+    def seen():
+        lines = calls.get("/metrics")[1].decode().splitlines()
+        labels = '{method="double",service="Doubler"}'
+        names = [f"trilith_service_batch_size_{part}{labels} " for part in ("count", "sum")]
+        return [sum(float(line.removeprefix(name)) for line in lines if line.startswith(name)) for name in names]
+
+    batches, joined = seen()
+    assert calls.post("/doubled", {"x": [0.5] * 40}) == (200, [1.0] * 40)
+    more_batches, more_joined = seen()
+    assert more_joined - joined == 40
+    assert 5 <= more_batches - batches < 40
+
+
 def test_concurrent_callers_get_their_own_answers(calls):
     failures = []
 

@@ -93,7 +93,9 @@ class RouterMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.idle = []
-        self.router = Router(observe=lambda call, error: None, on_idle=self.idle.append, on_unwell=lambda *_: None)
+        self.router = Router(
+            observe=lambda *_: None, observe_batch=lambda *_: None, on_idle=self.idle.append, on_unwell=lambda *_: None
+        )
         self.links = []
         self.calls = []
         self.revision = 0
@@ -220,8 +222,13 @@ def _call(of, **given):
     )
 
 
-def _router(*routes):
-    router = Router(observe=lambda call, error: None, on_idle=lambda _: None, on_unwell=lambda *_: None)
+def _router(*routes, batches=None):
+    router = Router(
+        observe=lambda *_: None,
+        observe_batch=lambda route, calls: None if batches is None else batches.append((route.method, calls)),
+        on_idle=lambda _: None,
+        on_unwell=lambda *_: None,
+    )
     router.publish(1, {r.service for r in routes}, routes)
     return router
 
@@ -326,13 +333,15 @@ def test_a_full_queue_does_not_strand_the_batch_of_a_dead_replica():
 
 def test_a_batch_of_a_method_that_is_gone_is_stopped_when_its_last_caller_goes():
     many = route("many", batch_rows=4)
-    router = _router(many)
+    batches = []
+    router = _router(many, batches=batches)
     link = _link()
     router.add(link)
     calls = [_call(many) for _ in range(3)]
     router.submit(calls[0])
     router.submit(calls[1])
     router.submit(calls[2])
+    assert batches == [("many", 1)]
     router.publish(2, {"S"}, [route("plain")])
     assert [call.sink.outcomes for call in calls] == [[], [NotFound.code], [NotFound.code]]
     router.cancel(calls[0])

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from trilith.core.request import InferRequest
 from trilith.runtime import Runtime
-from trilith.runtime.distributions import BATCH_BOUNDS_ROWS, LATENCY_BOUNDS_S, ModelDistributions
+from trilith.runtime.distributions import ModelDistributions
 from trilith.runtime.protocol import model_source
-from trilith.telemetry import HostMetrics, Metrics
+from trilith.telemetry import BATCH_BOUNDS, LATENCY_BOUNDS_S, HostMetrics, Metrics
 from trilith.telemetry.exposition import render
 
 CONFIG = """
@@ -85,8 +85,8 @@ def test_what_is_observed_is_counted(batches):
         assert buckets.cumulative[-1] == everything
         assert buckets.total == pytest.approx(sum(requests * seconds for _, requests, seconds in batches))
     assert found.batch_rows.cumulative[-1] == len(batches)
-    assert found.batch_rows.cumulative[: len(BATCH_BOUNDS_ROWS)] == tuple(
-        sum(rows <= bound for rows, _, _ in batches) for bound in BATCH_BOUNDS_ROWS
+    assert found.batch_rows.cumulative[: len(BATCH_BOUNDS)] == tuple(
+        sum(rows <= bound for rows, _, _ in batches) for bound in BATCH_BOUNDS
     )
     assert sum(found.busy_s) == pytest.approx(sum(seconds for _, _, seconds in batches))
 

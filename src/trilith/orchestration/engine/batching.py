@@ -146,6 +146,7 @@ class BatchQueue:
             flags=FLAG_BATCH,
         )
         link.calls[call_id] = calls
+        self._router.observe_batch(self._route, len(calls))
         for ticket in batch.calls:
             ticket.call_id = call_id
 

@@ -69,6 +69,7 @@ class Gateway:
         self._models = ModelDesk(self._runtime)
         self._router = Router(
             observe=self._service_metrics.observe,
+            observe_batch=self._service_metrics.observe_batch,
             on_idle=lambda replica_id: channel.send(control.ReplicaIdle(replica_id=replica_id)),
             on_unwell=lambda replica_id, why: channel.send(control.ReplicaUnwell(replica_id=replica_id, reason=why)),
             unresponsive_s=arguments.unresponsive_s,

@@ -45,6 +45,7 @@ class Router:
         self,
         *,
         observe: Callable[[PendingCall, TrilithError | None], None],
+        observe_batch: Callable[[MethodRoute, int], None],
         on_idle: Callable[[int], None],
         on_unwell: Callable[[int, str], None],
         unresponsive_s: float = 30.0,
@@ -54,12 +55,14 @@ class Router:
 
         Args:
             observe: told of each settled call, for metrics.
+            observe_batch: told of each batch that a replica is given, and how many calls it has.
             on_idle: told the id of a removed replica that has nothing in flight any more.
             on_unwell: told the id of a replica that should be replaced, and why; once each.
             unresponsive_s: seconds that a replica may be silent, or hold only calls that were given up.
             retry: how often a lost call may be sent.
         """
         self._observe = observe
+        self.observe_batch = observe_batch
         self._on_idle = on_idle
         self._on_unwell = on_unwell
         self._health: HealthWatch[int] = HealthWatch(unresponsive_s)

@@ -2,6 +2,7 @@
 
 trilith_service_calls_total{service, method, outcome}          outcome: ok, or an error's code
 trilith_service_call_seconds{service, method, phase}           phase: total, queue, compute
+trilith_service_batch_size{service, method}                    calls in each batch that a replica was given
 trilith_service_waiting{service}, trilith_service_in_flight{service}, trilith_service_replicas{service}
 trilith_calls_retried_total
 trilith_connections{protocol}, trilith_server_requests_total{protocol}
@@ -18,9 +19,9 @@ from trilith.errors import TrilithError
 from trilith.net.grpc import GrpcServer, GrpcStatistics
 from trilith.net.http1 import HttpServer, HttpStatistics
 from trilith.orchestration.engine.calls import PendingCall
-from trilith.orchestration.engine.deployments import Deployment
+from trilith.orchestration.engine.deployments import Deployment, MethodRoute
 from trilith.orchestration.engine.router import Router
-from trilith.telemetry import Distribution, Kind, Metrics, Number, Snapshot
+from trilith.telemetry import BATCH_BOUNDS, Distribution, Kind, Metrics, Number, Snapshot
 
 _PHASES = ("total", "queue", "compute")
 
@@ -136,6 +137,12 @@ class ServiceMetrics:
         self._seconds = metrics.histogram(
             "trilith_service_call_seconds", "Seconds that calls spent, by phase.", ("service", "method", "phase")
         )
+        self._batch_sizes = metrics.histogram(
+            "trilith_service_batch_size",
+            "Calls in each batch that a replica was given.",
+            ("service", "method"),
+            bounds=BATCH_BOUNDS,
+        )
         self._methods: dict[tuple[str, str], _Method] = {}
 
     def observe(self, call: PendingCall, error: TrilithError | None) -> None:
@@ -152,6 +159,10 @@ class ServiceMetrics:
         if call.finished_at:
             method.queue.observe(call.sent_at - call.submitted_at)
             method.compute.observe(call.finished_at - call.started_at)
+
+    def observe_batch(self, route: MethodRoute, calls: int) -> None:
+        """Counts a batch that a replica was given."""
+        self._batch_sizes.labelled(route.service, route.method).observe(calls)
 
     def _method(self, service: str, name: str) -> _Method:
         total, queue, compute = (self._seconds.labelled(service, name, phase) for phase in _PHASES)

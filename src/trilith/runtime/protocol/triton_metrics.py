@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trilith.runtime.distributions import LATENCY_BOUNDS_S
 from trilith.runtime.statistics import Duration, ModelStatistics
-from trilith.telemetry import Buckets, Kind, Snapshot
+from trilith.telemetry import LATENCY_BOUNDS_S, Buckets, Kind, Snapshot
 
 if TYPE_CHECKING:
     from trilith.runtime.protocol.port import ModelPort
