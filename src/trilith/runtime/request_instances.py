@@ -4,19 +4,21 @@ Rule 1: as `instances`, rule 1: an instance takes work when it falls free, so a 
 Rule 2: the next batch leaves before the answers of the last are encoded: the model works while this process does.
 Rule 3: where the model takes less than `AHEAD_BELOW_S` for a batch, the next one is sent while it runs, because the way
     there and back takes as long. Only what waits anyway goes ahead, and never past an instance that idles.
-Rule 4: an instance that died takes nothing until it is back. What waits goes on waiting, for it or for another one.
+Rule 4: an instance that died takes nothing until it is back. What waits goes on waiting, for it or for another one,
+    and so does, ahead of all, what it had and did not begin (`GivenBack`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from trilith.core.clock import Clock
 from trilith.core.tensor import Array
-from trilith.errors import TrilithError
+from trilith.errors import ReplicaLost, TrilithError
 from trilith.runtime.backends.port import Answered, LifeReport, Outcome, RequestBackend, RequestBatch
 from trilith.runtime.execution import Executed
 from trilith.runtime.instances import Instance, Taken, Work
@@ -24,6 +26,7 @@ from trilith.runtime.signature import Offer
 from trilith.runtime.ticket import Ticket
 
 AHEAD_BELOW_S: Final = 0.0005
+MOST_GIVEN_BACK: Final = 3
 _AT_ONCE: Final = 2
 _TIMER_RESOLUTION_S = 0.001  # of uvloop's timers; a shorter one fires at once, and would spin
 
@@ -38,6 +41,45 @@ class LeavableWork(Work, Protocol):
     def leave(self, instance: Instance) -> None:
         """Notes that the instance takes nothing until it asks again."""
         ...
+
+
+class GivenBack:
+    """Batches whose instance died before it began them, for whichever instance of the model is free first.
+
+    Attributes:
+        instances: all that may take them.
+    """
+
+    def __init__(self) -> None:
+        self.instances: list[RequestInstance] = []
+        self._batches: deque[Taken] = deque()
+        self._times: dict[int, int] = {}  # how often, by the identity of a batch that somebody holds
+
+    def add(self, taken: Taken) -> bool:
+        """Keeps a batch for others to take. False when it was here too often: something must be wrong with it."""
+        times = self._times.pop(id(taken), 0) + 1
+        if times > MOST_GIVEN_BACK:
+            return False
+        self._times[id(taken)] = times
+        self._batches.append(taken)
+        for instance in self.instances:
+            instance.wake()
+        return True
+
+    def take(self) -> Taken | None:
+        """The oldest; None when there is none."""
+        return self._batches.popleft() if self._batches else None
+
+    def forget(self, taken: Taken) -> None:
+        """A batch has ended."""
+        if self._times:
+            self._times.pop(id(taken), None)
+
+    def clear(self) -> list[Taken]:
+        """Throws all of them out."""
+        found, self._times = list(self._batches), {}
+        self._batches.clear()
+        return found
 
 
 class TicketBatch(RequestBatch):
@@ -75,6 +117,7 @@ class RequestInstance:
         clock: Clock,
         finish: Callable[[list[Executed]], None],
         on_life: Callable[[LifeReport], None],
+        given_back: GivenBack,
     ) -> None:
         self._loop = loop
         self._work = work
@@ -83,6 +126,7 @@ class RequestInstance:
         self._clock = clock
         self._finish = finish
         self._on_life = on_life
+        self._given_back = given_back
         self._names = [spec.name for spec in offer.inputs]
         self._outputs = tuple(spec.name for spec in offer.outputs)
         self._timer: asyncio.TimerHandle | None = None
@@ -128,12 +172,25 @@ class RequestInstance:
             self._work.leave(self)  # it was woken for something that another one may take
             return
         if not self._running:
+            again = self._given_back.take()
+            if again is not None:
+                self._work.leave(self)  # it may be noted as idle
+                self._begin_again(again)
+                return
             found = self._work.take(self)
             if not isinstance(found, Taken):
                 if found.timeout_s is not None:
                     self._timer = self._loop.call_later(max(found.timeout_s, _TIMER_RESOLUTION_S), self._run)
                 return
             self._begin(found)
+
+    def _begin_again(self, taken: Taken) -> None:
+        if all(ticket.done for ticket in taken.tickets):  # nobody waits for it any more
+            self._given_back.forget(taken)
+            self.end_unbegun(taken)
+            self.wake()
+        else:
+            self._begin(taken)
 
     def _run_ahead(self) -> None:
         """Called when a batch has ended: what waits then waited for lack of an instance."""
@@ -150,12 +207,24 @@ class RequestInstance:
 
     def _done(self, taken: Taken, sent_at: float, outcome: Outcome) -> None:
         self._running -= 1
+        if not outcome.begun:
+            if self._stopping or self.life.over or not self._given_back.add(taken):
+                self.end_unbegun(taken)
+            return
+        self._given_back.forget(taken)
         begun_at = max(sent_at, self._free_at)  # what was sent ahead began when the one before it had ended
         self._free_at = outcome.finished_at
         self._quick = outcome.finished_at - outcome.started_at < AHEAD_BELOW_S
         self._run()
         self._run_ahead()
         self._finish(executed_parts(taken, begun_at, outcome, self._clock.now()))
+
+    def end_unbegun(self, taken: Taken) -> None:
+        """Ends a batch that no instance will begin any more."""
+        now = self._clock.now()
+        error = ReplicaLost(self.life.reason or "the model was stopped before the request could run")
+        outcome = Outcome([error] * len(taken.tickets), now, now)
+        self._finish(executed_parts(taken, now, outcome, now))
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

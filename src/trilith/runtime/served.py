@@ -26,7 +26,7 @@ from trilith.runtime.execution import Executed, Execution
 from trilith.runtime.instances import InlineInstance, Instance, InstanceThread
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.queue import ModelQueue
-from trilith.runtime.request_instances import RequestInstance
+from trilith.runtime.request_instances import GivenBack, RequestInstance
 from trilith.runtime.schedule import BatchSizer, TimeoutAction
 from trilith.runtime.settlement import Settlement
 from trilith.runtime.signature import Offer
@@ -75,6 +75,7 @@ class ServedModel:
         self._local = [backend for backend in backends if not isinstance(backend, RequestBackend)]
         self._on_life = on_life
         self._remote: list[RequestInstance] = []
+        self._given_back = GivenBack()
         self._clock = clock
         self._loop = loop
         self._outbox = outbox
@@ -124,11 +125,13 @@ class ServedModel:
                 self._clock,
                 functools.partial(self._settlement.finish, at),
                 self._changed_life,
+                self._given_back,
             )
             for at, backend in enumerate(self._backends)
             if isinstance(backend, RequestBackend)
         ]
         if self._remote:
+            self._given_back.instances = self._remote
             self._instances = list(self._remote)
             for instance in self._remote:
                 instance.start()
@@ -263,6 +266,7 @@ class ServedModel:
         """Ends the instances and closes the backends. False when an instance still runs; its backend stays open."""
         for instance in self._instances:
             instance.stop()
+        self._end_unbegun()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -295,6 +299,12 @@ class ServedModel:
                 self._settlement.leave(1)
                 if not ticket.done:
                     self._settlement.fail(ticket, NoReadyReplica(report.reason))
+            if over:
+                self._end_unbegun()
+
+    def _end_unbegun(self) -> None:
+        for taken in self._given_back.clear():
+            self._remote[0].end_unbegun(taken)
 
     # -- one ticket --------------------------------------------------------------------------------------------------
 

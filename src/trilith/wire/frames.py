@@ -23,6 +23,7 @@ from typing import Final
 
 import msgspec
 
+from trilith.core.foreign import shortened
 from trilith.errors import Bug, InvalidConfig, PayloadTooLarge
 
 Buffer = bytes | bytearray | memoryview
@@ -49,7 +50,6 @@ PROTOCOL_VERSION: Final = 1
 MAGIC: Final = int.from_bytes(b"trilith1", "little")
 LARGEST_SMALL_BYTES: Final = 32_768  # metadata and buffer of a frame that `encode_small` makes
 
-_LONGEST_ERROR_BYTES: Final = 16_384
 _PADDING: Final = tuple(b"\0" * size for size in range(8))
 _PAIR_BYTES: Final = HEADER_AND_ENTRY.size
 _LARGE_BYTES: Final = (
@@ -205,9 +205,9 @@ def check_size(frame_bytes: int, meta_bytes: int, buffers: int, limits: FrameLim
 
 
 def encode_error(code: str, message: str, retry_after_s: float | None = None) -> bytes:
-    """The metadata of an ERROR frame. A very long message is cut."""
+    """The metadata of an ERROR frame. A very long message is cut, and says so."""
     again = b"" if retry_after_s is None else b"%.3f" % retry_after_s
-    return b"\0".join((code.encode(), again, message.encode(errors="replace")[:_LONGEST_ERROR_BYTES]))
+    return b"\0".join((code.encode(), again, shortened(message).encode(errors="replace")))
 
 
 def decode_error(meta: bytes) -> tuple[str, str, float | None]:

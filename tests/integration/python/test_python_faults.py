@@ -25,6 +25,7 @@ if mood == -1:
     print("last words of the model", file=sys.stderr)
     os._exit(7)
 if mood == -2:
+    open(f"{__file__}.hangs", "w").close()
     threading.Event().wait()
 if mood == -3:
     return np.array([[os.getpid()]], np.float32)
@@ -108,7 +109,7 @@ def test_a_killed_process_names_its_signal(repository, run):
             successor = int((await runtime.infer(ask("moody", -3))).outputs["y"][0, 0])
             assert successor != pid
             hanging = asyncio.ensure_future(runtime.infer(ask("moody", -2)))
-            await until(lambda: runtime.statistics()[0].running == 1)
+            await until((repository / "moody" / "1" / "model.py.hangs").exists)
             os.kill(successor, signal.SIGKILL)
             with pytest.raises(ReplicaLost, match=r"worker died: signal 9 \(SIGKILL\)"):
                 await hanging

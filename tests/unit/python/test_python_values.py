@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import socket
 
 import msgspec
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from trilith.core.foreign import shortened
 from trilith.core.request import InferRequest
 from trilith.core.tensor import DataType, TensorSpec
 from trilith.errors import InvalidConfig, ModelError, NotFound
@@ -20,6 +22,7 @@ from trilith.runtime.backends.python import messages
 from trilith.runtime.backends.python.calls import AnswerReader, RunningCall, packed_call
 from trilith.runtime.backends.python.completion import completed_spec, config_json, signature_of
 from trilith.runtime.backends.python.counted import CountedByModels
+from trilith.runtime.backends.python.descriptors import lowest_own, moved_up, opening_above
 from trilith.runtime.backends.python.environment import environment_key, find_requirements
 from trilith.runtime.backends.python.hosted import described
 from trilith.runtime.backends.python.messages import Counted, Declared
@@ -31,6 +34,7 @@ from trilith.runtime.backends.python.packing import (
     encode_answer,
     pack_inputs,
 )
+from trilith.runtime.backends.python.pb_utils import InferenceResponse, TritonModelException
 from trilith.runtime.model_pbtxt import parse_model_pbtxt
 from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
@@ -155,7 +159,7 @@ def test_messages_are_read_to_the_byte():
         for message in (
             messages.Ready(),
             messages.Said(level="info", text="é" * 5000),
-            messages.Failed(text="", trace=""),
+            messages.Failed(text=""),
         ):
             messages.send(near, message)
         near.sendall(b"frame")
@@ -293,8 +297,8 @@ def test_requirements_stand_beside_the_model_or_in_its_folder(tmp_path):
 
 
 def test_a_text_that_is_none_is_sent_all_the_same():
-    answer = decode_answer("m", encode_answer(BatchAnswer([], "half of a pair \ud800", "trace \udcff")), 1)
-    assert (answer.failure, answer.trace) == ("half of a pair ?", "trace ?")
+    answer = decode_answer("m", encode_answer(BatchAnswer([], "half of a pair \ud800")), 1)
+    assert answer.failure == "half of a pair ?"
 
 
 def test_an_exception_whose_text_ends_the_process_is_described():
@@ -302,5 +306,55 @@ def test_an_exception_whose_text_ends_the_process_is_described():
         def __str__(self):
             raise SystemExit(1)
 
-    text, _ = described(Odd())
+    text = described(Odd())
     assert text.startswith("Odd: (its text raised SystemExit)")
+
+
+@given(st.text(max_size=300), st.integers(1, 100))
+def test_a_text_is_cut_where_it_is_too_long_and_says_by_how_much(text, longest):
+    short = shortened(text, longest)
+    if len(text) <= longest:
+        assert short == text
+    else:
+        assert short == f"{text[:longest]}... ({len(text) - longest} characters more are left out)"
+
+
+def test_an_exception_with_a_very_long_text_is_described_shortly():
+    try:
+        raise ValueError("x" * 3_000_000)
+    except ValueError as error:
+        text = described(error)
+    assert len(text) < 50_000
+    assert f"characters more are left out)\n\nAt:\n  {__file__}(" in text
+
+
+def test_metrics_with_long_names_and_odd_labels_are_left_out_and_nothing_breaks(caplog):
+    counted = CountedByModels()
+    counted.declare("m", Declared(name="x" * 1000 + "...", kind="counter", help=""))
+    counted.declare("m", Declared(name="good", kind="counter", help="h"))
+    counted.count("m", Counted(name="good", labels={'a"} 1': "b"}, change="add", value=1.0))
+    counted.count("m", Counted(name="good", labels={"a": "b"}, change="add", value=1.0))
+    [family] = counted.snapshots()
+    assert family.samples == [(("b",), 1.0)]
+    assert "are no names of labels" in caplog.text
+
+
+def test_what_runs_out_of_the_way_is_above_small_numbers():
+    with opening_above():
+        held = os.open(os.devnull, os.O_RDONLY)
+    other = os.open(os.devnull, os.O_RDONLY)
+    moved = moved_up(other)
+    try:
+        assert held >= lowest_own() > 20
+        assert moved >= lowest_own()
+        assert not os.get_inheritable(moved)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(other)
+    finally:
+        os.close(held)
+        os.close(moved)
+
+
+def test_a_response_takes_no_parameter_that_cannot_be_sent():
+    with pytest.raises(TritonModelException, match="does not fit 64 bits"):
+        InferenceResponse([], parameters={"n": 1 << 64})

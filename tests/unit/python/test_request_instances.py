@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from trilith.core.tensor import DataType, TensorSpec
-from trilith.errors import NoReadyReplica, NotFound
+from trilith.errors import NoReadyReplica, NotFound, ReplicaLost
 from trilith.runtime import BackendKind, InferRequest, ModelSignature, Runtime, RuntimeConfig
 from trilith.runtime.backends.port import Answered, LifeReport, Outcome, RequestBackend
 
@@ -47,11 +47,18 @@ class Remote(RequestBackend):
         answers = [error or Answered({"y": inputs["x"] * 2}) for inputs in batch.inputs]
         on_done(Outcome(answers, now - took_s, now))
 
+    def give_back(self, report=None):
+        """Dies before it began what it has."""
+        self.on_life(report or LifeReport(alive=False, reason="it died"))
+        held, self.held = self.held, []
+        for _, on_done in held:
+            on_done(Outcome([], 0.0, 0.0, begun=False))
+
     def rows(self):
         return [[float(inputs["x"][0, 0]) for inputs in batch.inputs] for batch, _ in self.held]
 
 
-def serving(tmp_path, check, *, yaml="max_batch_size: 2\nbatching: {adaptive: false}\n"):
+def serving(tmp_path, check, *, yaml="max_batch_size: 2\nbatching: {adaptive: false}\n", drain_timeout_s=30.0):
     """Runs `check(runtime, remotes)` with a model of remote instances."""
     made = []
 
@@ -60,7 +67,7 @@ def serving(tmp_path, check, *, yaml="max_batch_size: 2\nbatching: {adaptive: fa
         return made[-1]
 
     async def main():
-        config = RuntimeConfig(backends={"remote": BackendKind(create=create)})
+        config = RuntimeConfig(backends={"remote": BackendKind(create=create)}, drain_timeout_s=drain_timeout_s)
         async with Runtime(tmp_path, config=config) as runtime, asyncio.timeout(20):
             await turn()
             await check(runtime, made)
@@ -211,3 +218,110 @@ def test_each_request_ends_by_itself_and_is_counted(tmp_path):
         assert found.running == 0
 
     serving(tmp_path, check)
+
+
+def test_what_was_not_begun_goes_to_another_instance(tmp_path):
+    async def check(runtime, remotes):
+        first, second = remotes
+        asked = [ask(runtime, value) for value in range(3)]
+        await turn()
+        dead, living = (first, second) if first.rows() == [[0.0]] else (second, first)
+        dead.give_back()
+        await turn()
+        assert living.rows() == [[1.0]]  # it is busy still
+        living.answer(took_s=1.0)
+        await turn()
+        assert living.rows() == [[0.0]]  # before what has waited since
+        living.answer(took_s=1.0)
+        await turn()
+        assert living.rows() == [[2.0]]
+        living.answer(took_s=1.0)
+        assert [answer.outputs["y"].tolist() for answer in await asyncio.gather(*asked)] == [[[0]], [[2]], [[4]]]
+
+    serving(tmp_path, check, yaml="max_batch_size: 1\ninstances: 2\n")
+
+
+def test_an_instance_that_idles_takes_what_another_did_not_begin(tmp_path):
+    async def check(runtime, remotes):
+        asked = ask(runtime, 1)
+        await turn()
+        [dead] = [remote for remote in remotes if remote.held]
+        [idle] = [remote for remote in remotes if not remote.held]
+        dead.give_back()
+        await turn()
+        assert idle.rows() == [[1.0]]
+        another = ask(runtime, 2)  # the idle one must be known to be busy
+        await turn()
+        idle.answer(took_s=1.0)
+        await turn()
+        idle.answer(took_s=1.0)
+        await asyncio.gather(asked, another)
+
+    serving(tmp_path, check, yaml="max_batch_size: 1\ninstances: 2\n")
+
+
+def test_what_was_not_begun_waits_for_the_same_instance_and_not_for_ever(tmp_path):
+    async def check(runtime, remotes):
+        [remote] = remotes
+        asked = ask(runtime, 1)
+        for _ in range(3):
+            await turn()
+            assert remote.rows() == [[1.0]]
+            remote.give_back()
+            await turn()
+            assert not asked.done()
+            assert remote.rows() == []
+            remote.on_life(LifeReport(alive=True))
+        await turn()
+        remote.give_back()
+        with pytest.raises(ReplicaLost, match="it died"):
+            await asked
+        remote.on_life(LifeReport(alive=True))
+        assert runtime.statistics()[0].running == 0
+
+    serving(tmp_path, check)
+
+
+def test_what_nobody_waits_for_is_not_begun_again(tmp_path):
+    async def check(runtime, remotes):
+        [remote] = remotes
+        asked = ask(runtime, 1)
+        await turn()
+        remote.give_back()
+        asked.cancel()
+        await turn()
+        remote.on_life(LifeReport(alive=True))
+        await turn()
+        assert remote.rows() == []
+        assert runtime.statistics()[0].running == 0
+        again = ask(runtime, 2)
+        await turn()
+        remote.answer()
+        await again
+
+    serving(tmp_path, check)
+
+
+def test_what_was_not_begun_fails_when_no_instance_will_come(tmp_path):
+    async def check(runtime, remotes):
+        [remote] = remotes
+        asked = ask(runtime, 1)
+        await turn()
+        remote.give_back()
+        remote.on_life(LifeReport(alive=False, over=True, reason="it is given up"))
+        with pytest.raises(ReplicaLost, match="it is given up"):
+            await asked
+
+    serving(tmp_path, check)
+
+
+def test_what_was_not_begun_ends_with_the_runtime(tmp_path):
+    asked = []
+
+    async def check(runtime, remotes):
+        asked.append(ask(runtime, 1))
+        await turn()
+        remotes[0].give_back()
+
+    serving(tmp_path, check, drain_timeout_s=0.05)
+    assert isinstance(asked[0].exception(), ReplicaLost)

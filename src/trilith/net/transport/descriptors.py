@@ -3,11 +3,14 @@
 Rule 1: memory is reserved with `posix_fallocate` when it is made, so that touching it later cannot fail with SIGBUS.
 Rule 2: the size is sealed, and who receives a descriptor checks the seal and the size before mapping it: the other
         side cannot shrink the file under our feet.
-Rule 3: nothing lies in `/dev/shm`, which containers limit to 64 MB.
+Rule 3: once both sides have mapped it, it is sealed against `write`: a program that writes to descriptors that are not
+        its own (a mapping holds one) changes nothing.
+Rule 4: nothing lies in `/dev/shm`, which containers limit to 64 MB.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -15,7 +18,8 @@ from typing import Final
 
 from trilith.wire.frames import MalformedFrame
 
-_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+_SEAL_FUTURE_WRITE: Final = 0x10  # of Linux 5.1; mappings that exist stay writable
 
 
 def create_memory(name: str, size: int) -> tuple[int, mmap.mmap]:
@@ -50,7 +54,10 @@ def map_memory(descriptor: int, size: int) -> mmap.mmap:
         raise MalformedFrame(f"expected a shared segment of {size} bytes, got {found}")
     if not seals & fcntl.F_SEAL_SHRINK:
         raise MalformedFrame("expected a shared segment that is sealed against shrinking")
-    return _map(descriptor, size)
+    memory = _map(descriptor, size)
+    with contextlib.suppress(OSError):  # an older kernel
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL)
+    return memory
 
 
 def allocate_lazily(size: int) -> memoryview:

@@ -139,11 +139,13 @@ class Outcome:
         answers: for each request its outputs, or why there are none.
         started_at: the instant in seconds at which the model began.
         finished_at: the instant at which it returned.
+        begun: False when the instance died before it began the batch: another one may take it. No answers then.
     """
 
     answers: Sequence[Answered | TrilithError]
     started_at: float
     finished_at: float
+    begun: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,11 @@
 
 Rule 1: everything of one instance happens on the loop's thread, but loading, starting again (a thread of the loop's
     pool) and closing.
-Rule 2: each batch that was sent ends once: answered, or failed with how its process ended.
+Rule 2: each batch that was sent ends once: answered, failed with how its process ended, or given back because that
+    process had not begun it.
 Rule 3: what to do about the process is decided in `supervision`; this file does it.
+Rule 4: a process whose connection is broken (a model may write to it, or close it) is replaced at once: it takes
+    nothing more, and whatever it still says is not believed.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ BUSY_TIMEOUT_S: Final = 1.0
 _TICK_S: Final = 0.1  # while something runs: how soon a model sees that a caller went away
 _IDLE_TICK_S: Final = 1.0
 _EXIT_AFTER_LOSS_S: Final = 2.0
+_FOREIGN: Final = "does the model write to, or close, file descriptors that it did not open?"
 _log: Final = logging.getLogger("trilith.runtime")
 
 
@@ -62,7 +66,6 @@ class PythonBackend(RequestBackend):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._running: dict[int, RunningCall] = {}
-        self._unbegun: list[RunningCall] = []  # their process died before it began them
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
@@ -114,25 +117,29 @@ class PythonBackend(RequestBackend):
 
     def begin(self, batch: RequestBatch, on_done: Callable[[Outcome], None]) -> None:
         """See `RequestBackend.begin`."""
-        self._send(RunningCall(batch, on_done, time.monotonic()))
-
-    def _send(self, call: RunningCall) -> None:
-        batch = call.batch
+        call = RunningCall(batch, on_done, time.monotonic())
         try:
             meta, buffers = packed_call(self._file.model, batch, self._datatypes)
             if self._peer is None:
-                raise ReplicaLost(self._loss("worker is not connected"))
+                raise ReplicaLost("it is not connected")
             call.id = self._peer.call(meta, buffers, functools.partial(self._replied, call))
+        except ReplicaLost:
+            self._later(functools.partial(on_done, call.not_begun()))
+            return
         except TrilithError as error:
-            if self._loop is not None:
-                self._loop.call_soon(call.on_done, call.failed(error))
+            self._later(functools.partial(on_done, call.failed(error)))
             return
         self._running[call.id] = call
 
     def _connect(self, process: InstanceProcess) -> None:
         with contextlib.suppress(OSError):  # it has gone meanwhile: its exit is seen below
             messages.send(process.socket, Serve())
-        self._peer = peer_from_socket(process.socket, grant=0, prepare=functools.partial(self._prepare, process))
+        try:
+            self._peer = peer_from_socket(process.socket, grant=0, prepare=functools.partial(self._prepare, process))
+        except OSError as error:
+            process.kill(f"it cannot be connected: {error}")
+            self._not_started(f"it cannot be connected: {error}")
+            return
         if not process.alive:  # it has gone meanwhile, and nobody listened
             self._ended(process)
 
@@ -140,15 +147,12 @@ class PythonBackend(RequestBackend):
         """It takes calls from now on."""
         if self._supervisor.state is InstanceState.STARTING:
             self._supervisor.started(time.monotonic())
-            unbegun, self._unbegun = self._unbegun, []
-            for call in unbegun:
-                self._send(call)
             self._on_life(LifeReport(alive=True, restarts=dict(self._supervisor.restarts)))
 
     def _prepare(self, process: InstanceProcess, peer: Peer) -> None:
         peer.on_credits = self._greeted
         peer.on_notice = self._on_notice
-        peer.on_lost = functools.partial(self._lost, process)
+        peer.on_lost = functools.partial(self._lost, process, peer)
 
     def _on_notice(self, raw: bytes) -> None:
         self._hear(messages.decode(raw))
@@ -157,13 +161,20 @@ class PythonBackend(RequestBackend):
         self._running.pop(call.id, None)
         call.on_done(self._reader.outcome(call, reply))
 
-    def _lost(self, process: InstanceProcess, lost: list[LostCall]) -> None:
-        """The connection has ended. The process' exit follows, and says more. What was not begun is sent again."""
+    def _lost(self, process: InstanceProcess, peer: Peer, lost: list[LostCall]) -> None:
+        """The connection has ended. The process' exit follows, and says more; what it did not begin is given back."""
+        reason = f"its connection to the server ended: {peer.lost_reason}; {_FOREIGN}"
+        process.lost(reason)
+        if process is self._process and self._loop is not None and not self._closed:
+            self._loop.call_later(_EXIT_AFTER_LOSS_S, process.kill, reason)
+            report = LifeReport(
+                alive=False, reason=self._loss("it is being restarted"), restarts=dict(self._supervisor.restarts)
+            )
+            self._on_life(report)
         for each in lost:
             if not each.accepted and each.call_id in self._running:
-                self._unbegun.append(self._running.pop(each.call_id))
-        if self._loop is not None and process.alive:
-            self._loop.call_later(_EXIT_AFTER_LOSS_S, process.kill, "it closed its connection")
+                call = self._running.pop(each.call_id)
+                call.on_done(call.not_begun())
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -175,7 +186,7 @@ class PythonBackend(RequestBackend):
 
     def _ended(self, process: InstanceProcess) -> None:
         if process is not self._process or self._peer is None:
-            return
+            return  # it was replaced, or it ended while it loaded, which the loading thread sees
         peer, self._peer = self._peer, None
         peer.abort()
         self._process = None
@@ -197,10 +208,7 @@ class PythonBackend(RequestBackend):
                 alive=False, over=over, reason=self._loss(f"{after}: {reason}"), restarts=dict(supervisor.restarts)
             )
             self._on_life(report)
-        lost = [*self._running.values(), *(self._unbegun if over or self._closed else ())]
-        self._running = {}
-        if over or self._closed:
-            self._unbegun = []
+        lost, self._running = list(self._running.values()), {}
         for call in lost:
             call.on_done(call.failed(ReplicaLost(self._loss(short))))
         self._look()
@@ -240,25 +248,23 @@ class PythonBackend(RequestBackend):
 
     def _start_again(self) -> None:
         """Called in a thread of the loop's pool."""
-        loop = self._loop
-        if loop is None:
-            return
         try:
             process = self._start(complete=False)
         except Exception as error:  # noqa: BLE001 - whatever keeps it from starting, it is tried again or given up
             text = error.message if isinstance(error, TrilithError) else f"{type(error).__name__}: {error}"
-            self._later(loop, functools.partial(self._not_started, text))
+            self._later(functools.partial(self._not_started, text))
         else:
-            self._later(loop, functools.partial(self._connect, process))
+            self._later(functools.partial(self._connect, process))
 
     def _not_started(self, text: str) -> None:
         if not self._closed:
             self._process = None
             self._down(text, text.partition("\n")[0])
 
-    def _later(self, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(call)
+    def _later(self, call: Callable[[], None]) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(call)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
@@ -272,7 +278,7 @@ class PythonBackend(RequestBackend):
             # What still executes now has overrun the time in which it could have ended.
             process.end(BUSY_TIMEOUT_S if self._running else FINALIZE_TIMEOUT_S)
         if self._loop is not None:
-            self._later(self._loop, self._detach)
+            self._later(self._detach)
         elif process is not None:
             process.socket.close()
 
@@ -282,7 +288,6 @@ class PythonBackend(RequestBackend):
         if self._peer is not None:
             self._peer.abort()
             self._peer = None
-        ended = [*self._running.values(), *self._unbegun]
-        self._running, self._unbegun = {}, []
+        ended, self._running = list(self._running.values()), {}
         for call in ended:
             call.on_done(call.failed(ReplicaLost(self._loss("worker was stopped"))))

@@ -63,6 +63,10 @@ class RunningCall:
         now = time.monotonic()
         return Outcome([error] * len(self.batch.requests), self.sent_at, now)
 
+    def not_begun(self) -> Outcome:
+        """The outcome when its process died before it began the batch."""
+        return Outcome([], self.sent_at, time.monotonic(), begun=False)
+
 
 def packed_call(model: str, batch: RequestBatch, datatypes: Mapping[str, DataType]) -> tuple[bytes, list[Buffer]]:
     """Metadata and buffers of a batch's call. The buffers share memory with the requests' arrays."""

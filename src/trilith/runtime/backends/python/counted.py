@@ -13,12 +13,14 @@ import threading
 from collections.abc import Iterable
 from typing import Final, cast
 
+from trilith.core.foreign import shortened
 from trilith.runtime.backends.python.messages import Counted, Declared
 from trilith.telemetry import Snapshot
 from trilith.telemetry.families import Buckets, Distribution, Kind, Number
 
 _log: Final = logging.getLogger("trilith.runtime")
 _NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*\Z")
+_LABEL: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z")
 _OWN: Final = ("trilith_", "nv_", "python_", "process_")
 _MAX_FAMILIES: Final = 1000
 _MAX_SERIES: Final = 1000
@@ -45,7 +47,7 @@ class CountedByModels:
         """Adds a family; the same name and kind again is the same family."""
         name = declared.name
         if not _NAME.match(name) or name.startswith(_OWN) or declared.kind not in ("counter", "gauge", "histogram"):
-            self._refuse(model, name, f"it is no name for a {declared.kind} of a model's own")
+            self._refuse(model, name, f"it is no name for a {declared.kind:.20} of a model's own")
             return
         with self._lock:
             known = self._families.get(name)
@@ -59,6 +61,9 @@ class CountedByModels:
 
     def count(self, model: str, counted: Counted) -> None:
         """Changes a series."""
+        if not all(map(_LABEL.match, counted.labels)):
+            self._refuse(model, counted.name, f"{sorted(counted.labels)} are no names of labels")
+            return
         with self._lock:
             family = self._families.get(counted.name)
             if family is None:
@@ -86,7 +91,7 @@ class CountedByModels:
     def _refuse(self, model: str, name: str, why: str) -> None:
         if name not in self._refused and len(self._refused) < _MAX_FAMILIES:
             self._refused.add(name)
-            _log.warning("model '%s': its metric %r is left out: %s", model, name, why)
+            _log.warning("model '%s': its metric %r is left out: %s", model, name, shortened(why, 1000))
 
 
 def _snapshot(name: str, family: _Family) -> Snapshot:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from trilith.core.foreign import error_text
+from trilith.core.foreign import LONGEST_TEXT, error_text, foreign_text, shortened
 from trilith.core.tensor import NUMPY_OF, Array, DataType
 from trilith.errors import ModelError, TrilithError
 from trilith.runtime.backends.python import pb_utils
@@ -31,6 +31,8 @@ from trilith.wire.tensors import Buffer
 _CLASS: Final = "TritonPythonModel"
 _MODULE: Final = "model"
 _BF16: Final = str(DataType.BF16)
+_LONGEST_PARAMETERS: Final = 1 << 20
+_LONGEST_CONFIG: Final = 16 << 20
 
 
 class HostedModel:
@@ -69,7 +71,13 @@ class HostedModel:
                 f"auto_complete_config function in model '{self._begin.model}' must return the ModelConfig that it "
                 f"was given, got {type(config).__name__}"
             )
-        return json.dumps(config.as_dict())
+        text = json.dumps(config.as_dict())
+        if len(text) > _LONGEST_CONFIG:
+            raise TritonModelException(
+                f"auto_complete_config function in model '{self._begin.model}' must return at most {_LONGEST_CONFIG} "
+                f"characters of configuration, got {len(text)}"
+            )
+        return text
 
     def initialize(self, config: str) -> None:
         """Makes the instance; calls `initialize` if there is one."""
@@ -134,7 +142,7 @@ class HostedModel:
     ) -> tuple[AnswerHead, list[Buffer]]:
         error = response.error()
         if error is not None:
-            return AnswerHead(code=WIRE_CODES[error.code()], message=error.message()), []
+            return AnswerHead(code=WIRE_CODES[error.code()], message=shortened(error.message())), []
         wanted = request.requested_output_names()
         given = {tensor.name(): tensor for tensor in response.output_tensors()}
         missing = [name for name in wanted if name not in given]
@@ -142,6 +150,13 @@ class HostedModel:
             return _refused(
                 f"model '{self._begin.model}': expected the outputs {wanted}, got {list(given)}: its response lacks "
                 f"'{missing[0]}'"
+            )
+        parameters = response.parameter_values
+        size = sum(len(key) + len(value) for key, value in parameters.items() if isinstance(value, str))
+        if size > _LONGEST_PARAMETERS:
+            return _refused(
+                f"model '{self._begin.model}': expected at most {_LONGEST_PARAMETERS} characters in the parameters of "
+                f"a response, got {size}; return large values as outputs"
             )
         chosen = {name: given[name] for name in wanted}
         arrays = {name: _sendable(tensor) for name, tensor in chosen.items()}
@@ -151,26 +166,25 @@ class HostedModel:
             )
         except TrilithError as problem:
             return _refused(problem.message)
-        return AnswerHead(heads, response.parameter_values), buffers
+        return AnswerHead(heads, parameters), buffers
 
 
 _DATATYPES: Final = {str(datatype): datatype for datatype in DataType}
 
 
-def described(error: BaseException) -> tuple[str, str]:
-    """An exception as Triton writes it, and its traceback.
+def described(error: BaseException) -> str:
+    """An exception as Triton writes it, at most some thousands of characters.
 
     `<Type>: <text>`, an empty line, `At:`, and one line for each place, `file(line): function`.
     """
-    text = f"{type(error).__name__}: {error_text(error)}"
+    text = shortened(f"{type(error).__name__}: {error_text(error)}")
     own = str(Path(__file__).parent)
     places = [
         f"  {frame.filename}({frame.lineno}): {frame.name}"
         for frame in reversed(traceback.extract_tb(error.__traceback__))
         if not frame.filename.startswith((own, "<frozen"))
     ]
-    trace = "".join(traceback.format_exception(error)).encode(errors="replace").decode()
-    return (f"{text}\n\nAt:\n" + "\n".join(places) if places else text), trace
+    return shortened(f"{text}\n\nAt:\n" + "\n".join(places), 2 * LONGEST_TEXT) if places else text
 
 
 def _check_responses(responses: Any, requests: int) -> None:
@@ -203,4 +217,4 @@ def _sendable(tensor: Tensor) -> Array:
 
 
 def _refused(message: str) -> tuple[AnswerHead, list[Buffer]]:
-    return AnswerHead(code=ModelError.code, message=message), []
+    return AnswerHead(code=ModelError.code, message=shortened(foreign_text(message))), []

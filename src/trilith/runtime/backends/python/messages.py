@@ -72,10 +72,9 @@ class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
-    """The model raised. `text` is what went wrong as Triton writes it; `trace` is the traceback."""
+    """The model raised. `text` is what went wrong as Triton writes it."""
 
     text: str
-    trace: str
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):

@@ -51,11 +51,10 @@ class AnswerHead(msgspec.Struct, array_like=True, frozen=True):
 
 
 class BatchAnswer(msgspec.Struct, array_like=True, frozen=True):
-    """The outcome of a batch: an answer each, or `failure`, which is then everybody's, and its `trace`."""
+    """The outcome of a batch: an answer each, or `failure`, which is then everybody's."""
 
     answers: list[AnswerHead]
     failure: str = ""
-    trace: str = ""
 
 
 _encoder: Final = msgspec.msgpack.Encoder()

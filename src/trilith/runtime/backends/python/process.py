@@ -20,14 +20,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
+from trilith.core.foreign import shortened
 from trilith.errors import ModelError, SetupError
 from trilith.runtime.backends.python import messages
 from trilith.runtime.backends.python.messages import Failed, Message
 
 _MODULE: Final = "trilith.runtime.backends.python.worker"
 _KEPT_LINES: Final = 20
+_LONGEST_LINE: Final = 1000
+_EXITING: Final = 0x4  # of the kernel's flags of a process: it is on its way out
 _STANDARD_ERROR: Final = 2
 _READ_BYTES: Final = 1 << 16
 _LOOK_S: Final = 0.05  # where the kernel cannot tell of an exit (no pidfd) it is looked for so often
@@ -59,6 +63,7 @@ class InstanceProcess:
         self._lines: deque[bytes] = deque(maxlen=_KEPT_LINES)
         self._partial = b""
         self._kill_reason = ""
+        self._ending = False
         self._process: subprocess.Popen[bytes] | None = None
         self._start_error: OSError | None = None
         self._begun = threading.Event()
@@ -117,8 +122,14 @@ class InstanceProcess:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGKILL)
 
+    def lost(self, reason: str) -> None:
+        """It broke what connects it to the runtime: it is killed, unless that is because it ends by itself."""
+        if not self._ending and not (self._process is not None and _is_exiting(self._process.pid)):
+            self.kill(reason)
+
     def end(self, timeout_s: float) -> None:
         """Lets it finalize its model, and kills it when that takes longer than `timeout_s` seconds."""
+        self._ending = True
         with contextlib.suppress(OSError):
             self._lifeline.shutdown(socket.SHUT_WR)
         if not self._ended.wait(timeout_s) and self.alive:
@@ -132,7 +143,7 @@ class InstanceProcess:
     def epitaph(self) -> str:
         """How it ended: `worker died: signal 11 (SIGSEGV)`."""
         code = None if self._process is None else self._process.returncode
-        if self._kill_reason:
+        if self._kill_reason and code in (None, -signal.SIGKILL):  # else it was quicker
             return f"worker was killed: {self._kill_reason}"
         if code is None:
             return "worker ended its connection"
@@ -147,7 +158,7 @@ class InstanceProcess:
         lines = [*self._lines, *([self._partial] if self._partial else [])]
         if not lines:
             return ""
-        text = b"\n".join(lines).decode(errors="replace")
+        text = "\n".join(shortened(line.decode(errors="replace"), _LONGEST_LINE) for line in lines)
         return f"; its last words were:\n{text}"
 
     # -- the watching thread -----------------------------------------------------------------------------------------
@@ -224,10 +235,24 @@ class InstanceProcess:
     def _read_lifeline(self) -> int:
         try:
             data = self._lifeline.recv(4096)
+        except BlockingIOError:
+            return 1
         except OSError:
-            return 0
-        self.heard_at = time.monotonic()
+            data = b""
+        if data:
+            self.heard_at = time.monotonic()
+        else:
+            self.lost("it closed the descriptor by which it tells that it lives")
         return len(data)
+
+
+def _is_exiting(pid: int) -> bool:
+    """Whether the process is on its way out: the kernel closes its files then. False where the system cannot tell."""
+    try:
+        flags = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[6]
+    except OSError:
+        return Path("/proc/self/stat").exists()  # it is gone already
+    return bool(int(flags) & _EXITING)
 
 
 def _exit_descriptor(pid: int) -> int | None:

@@ -25,6 +25,7 @@ from trilith.core.lifeline import die_with_parent
 from trilith.errors import ModelError
 from trilith.net.transport import IncomingCall, Peer, peer_from_socket
 from trilith.runtime.backends.python import messages, pb_utils
+from trilith.runtime.backends.python.descriptors import moved_up, opening_above
 from trilith.runtime.backends.python.hosted import HostedModel, described
 from trilith.runtime.backends.python.messages import (
     Begin,
@@ -41,6 +42,7 @@ from trilith.runtime.backends.python.packing import BatchAnswer, decode_requests
 from trilith.runtime.backends.python.pb_utils.observe import Outlet
 
 _SIGN_OF_LIFE_S: Final = 1.0
+_CATCH_UP_S: Final = 0.001
 _CALLS_AT_A_TIME: Final = 2  # the next one is here when the one before it is answered
 
 
@@ -50,7 +52,8 @@ class Worker:
     def __init__(self, sock: socket.socket, lifeline: socket.socket) -> None:
         self._socket = sock
         self._lifeline = lifeline
-        self._loop = asyncio.new_event_loop()
+        with opening_above():
+            self._loop = asyncio.new_event_loop()
         self._calls: deque[IncomingCall] = deque()
         self._taken_back: set[tuple[int, int]] = set()
         self._stopping = False
@@ -90,8 +93,7 @@ class Worker:
         except EOFError:  # nobody wants the model any more
             return None
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
-            text, trace = described(error)
-            messages.send(self._socket, Failed(text=text, trace=trace))
+            messages.send(self._socket, Failed(text=described(error)))
             return None
         self._hosted = hosted
         return hosted
@@ -121,7 +123,8 @@ class Worker:
             loop.run_until_complete(self._peer.close(1.0))
 
     def _connect(self) -> None:
-        peer = peer_from_socket(self._socket, grant=_CALLS_AT_A_TIME, prepare=self._prepare)
+        with opening_above():
+            peer = peer_from_socket(self._socket, grant=_CALLS_AT_A_TIME, prepare=self._prepare)
         self._peer = peer
         self._serving = True
         main = threading.main_thread()
@@ -129,10 +132,17 @@ class Worker:
         def tell(message: Message) -> None:
             if threading.current_thread() is main:
                 peer.notify(messages.encode(message))
+                self._let_catch_up(peer)
             else:
                 self._loop.call_soon_threadsafe(peer.notify, messages.encode(message))
 
         Outlet.tell = tell
+
+    def _let_catch_up(self, peer: Peer) -> None:
+        """Waits while the runtime does not read what the model says as fast as it says it."""
+        while not peer.writable and not peer.closed and not _loop_is_running():
+            self._loop.call_later(_CATCH_UP_S, self._loop.stop)
+            self._loop.run_forever()
 
     def _prepare(self, peer: Peer) -> None:
         peer.on_call = self._on_call
@@ -158,10 +168,10 @@ class Worker:
         try:
             requests = decode_requests(self._model, call.meta, call.buffers)
             answer, buffers = hosted.execute(requests, lambda at: self._is_taken_back(call_id, at))
+            meta = encode_answer(answer)
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
-            text, trace = described(error)
-            answer, buffers = BatchAnswer([], text, trace), []
-        call.result(encode_answer(answer), buffers)
+            meta, buffers = encode_answer(BatchAnswer([], described(error))), []
+        call.result(meta, buffers)
         if self._taken_back:
             self._taken_back = {entry for entry in self._taken_back if entry[0] != call_id}
 
@@ -205,7 +215,8 @@ def main(arguments: list[str]) -> None:
         signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     sys.modules["triton_python_backend_utils"] = pb_utils
-    Worker(socket.socket(fileno=socket_fd), socket.socket(fileno=lifeline_fd)).run()
+    sock, lifeline = (socket.socket(fileno=moved_up(descriptor)) for descriptor in (socket_fd, lifeline_fd))
+    Worker(sock, lifeline).run()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trilith import errors
+from trilith.core.foreign import foreign_text
 
 _UNKNOWN, _INTERNAL, _NOT_FOUND, _INVALID_ARG, _UNAVAILABLE, _UNSUPPORTED, _ALREADY_EXISTS, _CANCELLED = range(8)
 WIRE_CODES: Final = {
@@ -50,7 +51,7 @@ class TritonError:
     def __init__(self, message: str, code: int = _INTERNAL) -> None:
         if code not in WIRE_CODES:
             raise TritonModelException(f"TritonError: code must be one of TritonError's constants, got {code!r}")
-        self._message = str(message)
+        self._message = foreign_text(message)
         self._code = code
 
     def message(self) -> str:

@@ -1,7 +1,7 @@
 """`pb_utils.Logger` and `pb_utils.MetricFamily`: what a model says and counts beside its answers.
 
 Rule: the process tells the runtime, through the one `Outlet` that the worker sets; in a program of its own (a unit
-test) there is none, and lines go to `logging`.
+test) there is none, and lines go to `logging`. Every text is cut before it leaves.
 """
 
 from __future__ import annotations
@@ -12,10 +12,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from trilith.core.foreign import foreign_text, shortened
 from trilith.runtime.backends.python.messages import Counted, Declared, Message, Said
 from trilith.runtime.backends.python.pb_utils.errors import TritonModelException
 
 _log: Final = logging.getLogger("triton_python_backend_utils")
+_LONGEST_NAME: Final = 256
+_LONGEST_LABEL: Final = 1024
+_MOST_LABELS: Final = 64
+_MOST_BUCKETS: Final = 1000
 _LEVELS: Final = {"info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR, "verbose": logging.DEBUG}
 
 
@@ -43,7 +48,7 @@ class Logger:
         if Outlet.tell is None:
             _log.log(_LEVELS[level.value], "%s", message)
         else:
-            Outlet.tell(Said(level=level.value, text=str(message)))
+            Outlet.tell(Said(level=level.value, text=shortened(foreign_text(message))))
 
     @staticmethod
     def log_info(message: str) -> None:
@@ -79,7 +84,10 @@ class Metric:
 
     def __init__(self, family: MetricFamily, labels: Mapping[str, str], buckets: Sequence[float]) -> None:
         self._family = family
-        self._labels = dict(labels)
+        self._labels = {
+            shortened(foreign_text(key), _LONGEST_NAME): shortened(foreign_text(value), _LONGEST_LABEL)
+            for key, value in labels.items()
+        }
         self._bounds = [float(bound) for bound in buckets]
         self._counts = [0] * (len(self._bounds) + 1)
         self._value = 0.0
@@ -158,10 +166,11 @@ class MetricFamily:
     HISTOGRAM = MetricKind.HISTOGRAM
 
     def __init__(self, name: str, description: str, kind: MetricKind = MetricKind.COUNTER) -> None:
-        self.name = name
+        self.name = shortened(foreign_text(name), _LONGEST_NAME)
         self.kind = kind
         if Outlet.tell is not None:
-            Outlet.tell(Declared(name=name, kind=kind.value, help=description))
+            help = shortened(foreign_text(description), _LONGEST_LABEL)
+            Outlet.tell(Declared(name=self.name, kind=kind.value, help=help))
 
     def Metric(self, labels: Mapping[str, str] | None = None, buckets: Sequence[float] | None = None) -> Metric:
         """One series of the family.
@@ -171,8 +180,12 @@ class MetricFamily:
         """
         for key, value in dict[Any, Any](labels or {}).items():
             if not isinstance(key, str) or not isinstance(value, str):
-                raise TritonModelException(f"Metric: label {key!r} must be text, got {value!r}")
+                raise TritonModelException(f"Metric: label {key!r:.200} must be text, got {value!r:.200}")
+        if len(labels or {}) > _MOST_LABELS:
+            raise TritonModelException(f"Metric: expected at most {_MOST_LABELS} labels, got {len(labels or {})}")
         bounds = list(buckets or [])
+        if len(bounds) > _MOST_BUCKETS:
+            raise TritonModelException(f"Metric: expected at most {_MOST_BUCKETS} buckets, got {len(bounds)}")
         if (self.kind is MetricKind.HISTOGRAM) != bool(bounds):
             raise TritonModelException("Metric: buckets are what a histogram needs, and no other kind takes them")
         if bounds != sorted(set(bounds)):

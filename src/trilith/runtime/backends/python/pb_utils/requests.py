@@ -199,9 +199,11 @@ class InferenceResponse:
         for key, value in dict[Any, Any](parameters or {}).items():
             if not isinstance(key, str) or not isinstance(value, bool | int | float | str):
                 raise TritonModelException(
-                    f"InferenceResponse: parameter {key!r} must be a bool, an int, a float or text, got "
+                    f"InferenceResponse: parameter {key!r:.200} must be a bool, an int, a float or text, got "
                     f"{type(value).__name__}"
                 )
+            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+                raise TritonModelException(f"InferenceResponse: parameter {key!r:.200} does not fit 64 bits")
         self._output_tensors = found
         self._error = error
         self._parameters = dict(parameters or {})
