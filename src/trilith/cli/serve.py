@@ -27,6 +27,7 @@ def serve(
     load_model: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     repository_poll_secs: float = 15.0,
     model_load_thread_count: int = 2,
+    model_load_timeout_s: float = 600.0,
     drain_timeout_s: float = 30.0,
     unresponsive_timeout_s: float = 30.0,
     max_body_mb: int = 64,
@@ -72,6 +73,8 @@ def serve(
         With `poll`: seconds between two looks at the folders.
     model_load_thread_count
         How many models load at the same time.
+    model_load_timeout_s
+        Seconds without a sign of progress after which the load of a model is given up; 0 for never.
     drain_timeout_s
         Seconds that requests in flight get after Ctrl-C or SIGTERM.
     unresponsive_timeout_s
@@ -135,6 +138,8 @@ def serve(
         raise InvalidConfig(f"--repository-poll-secs must be above 0, got {repository_poll_secs}")
     if model_load_thread_count < 1:
         raise InvalidConfig(f"--model-load-thread-count must be at least 1, got {model_load_thread_count}")
+    if model_load_timeout_s < 0:
+        raise InvalidConfig(f"--model-load-timeout-s must be at least 0, got {model_load_timeout_s}")
     for root in model_repository:
         if "://" not in root and not Path(root).is_dir():
             raise InvalidConfig(f"--model-repository {root}: there is no such folder")
@@ -160,6 +165,7 @@ def serve(
             load=load_model or None,
             poll_s=repository_poll_secs,
             load_threads=model_load_thread_count,
+            load_timeout_s=model_load_timeout_s or None,
         ),
         protocol=ProtocolOptions(
             compat=compat == "triton",

@@ -19,6 +19,7 @@ class RepositoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         load: names of the models to load at the start, `*` for all; None for what the mode does by itself.
         poll_s: seconds between two looks at the folders.
         load_threads: how many models load at the same time.
+        load_timeout_s: how long a load may give no sign that it gets on, in seconds; None for ever.
     """
 
     roots: tuple[str, ...] = ()
@@ -26,6 +27,7 @@ class RepositoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     load: tuple[str, ...] | None = None
     poll_s: float = 15.0
     load_threads: int = 2
+    load_timeout_s: float | None = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

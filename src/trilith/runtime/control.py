@@ -16,6 +16,7 @@ from trilith.errors import CapacityError, InvalidInput, SetupError, TrilithError
 from trilith.runtime.changes import ControlMode, Listing, decide
 from trilith.runtime.fingerprint import Fingerprints
 from trilith.runtime.keeper import ModelKeeper
+from trilith.runtime.life import ModelState
 from trilith.runtime.loading import LoadFailed
 from trilith.runtime.overrides import Override
 from trilith.runtime.repository import NoVersion
@@ -76,10 +77,17 @@ class RepositoryControl:
         entries: list[dict[str, str]] = []
         for name in sorted(names):
             handles = models[name].handles if name in models else []
+            doing = self._keeper.doing(name)
             if not handles and not ready_only:
-                entries.append({"name": name})
+                loading = {"version": "", "state": str(ModelState.LOADING), "reason": doing} if doing else {}
+                entries.append({"name": name, **loading})
             entries.extend(
-                {"name": name, "version": handle.version, "state": str(handle.state), "reason": handle.public_reason}
+                {
+                    "name": name,
+                    "version": handle.version,
+                    "state": str(handle.state),
+                    "reason": handle.public_reason or doing,
+                }
                 for handle in handles
                 if handle.ready or not ready_only
             )

@@ -1,37 +1,47 @@
 """Loads, reloads and unloads models: what is served, and from what it was loaded.
 
-Rule 1: one load or unload of a model at a time; different models at the same time, as far as there are threads.
-Rule 2: a reload serves the old version until the new one is ready, and what is in flight ends where it began. A version
+Rule 1: a model has one load at a time; a later one that wants something else takes its place, one that wants the same
+    shares it. Different models load at the same time, as far as there are threads.
+Rule 2: an unload never waits for a load: the load is given up, and what it brings later is freed.
+Rule 3: a reload serves the old version until the new one is ready, and what is in flight ends where it began. A version
     that has not changed goes on as it is; if only the number of instances has, it is changed in place.
-Rule 3: a reload of which any part fails changes nothing.
-Rule 4: everything here runs on the loop's thread, but what `loading` does.
+Rule 4: a reload of which any part fails changes nothing.
+Rule 5: everything here runs on the loop's thread, but what `loading` does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn
 
-from trilith.errors import Draining, SetupError, TrilithError, UnknownModel, UnknownReference
-from trilith.runtime.backends import Backend, BackendKind, ModelFile
+from trilith.core.clock import Clock
+from trilith.errors import Cancelled, Draining, SetupError, TrilithError, UnknownModel, UnknownReference
+from trilith.runtime.aside import aside
+from trilith.runtime.attempt import Attempt
+from trilith.runtime.backends import BackendKind, ModelFile
 from trilith.runtime.changes import Reload, Standing, plan_reload
 from trilith.runtime.handle import ModelHandle
-from trilith.runtime.life import ModelEvent
-from trilith.runtime.loading import LoadedVersion, LoadFailed, load_more, load_version
+from trilith.runtime.life import ModelEvent, ModelState
+from trilith.runtime.load_run import LoadRun
+from trilith.runtime.load_threads import LoadThreads
+from trilith.runtime.loading import LoadedVersion, LoadFailed
 from trilith.runtime.overrides import Override
 from trilith.runtime.repository import ModelPlan, plan_model
 from trilith.runtime.roots import Roots
 from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.progress import Progress
 from trilith.runtime.spec import ModelSpec
+from trilith.runtime.steps import Brought, load_step
 
 _log: Final = logging.getLogger("trilith.runtime")
-_Result = TypeVar("_Result")
+
+_GONE: Final = "whoever asked for the load wants it no more"
 
 Serve = Callable[[ModelHandle, LoadedVersion], ServedModel]
 """Makes what serves a loaded version, says so to its handle, and starts it."""
@@ -40,10 +50,13 @@ Serve = Callable[[ModelHandle, LoadedVersion], ServedModel]
 class Model:
     """One model: its handles, what serves them, and what they were loaded from."""
 
-    __slots__ = ("handles", "lock", "override", "path", "served", "standing")
+    __slots__ = ("attempts", "handles", "loading", "newest", "override", "path", "retiring", "served", "standing")
 
     def __init__(self) -> None:
-        self.lock = asyncio.Lock()
+        self.retiring = asyncio.Lock()  # held while an unload waits for what is in flight
+        self.attempts: list[Attempt] = []  # those that did not end yet
+        self.loading: Attempt | None = None  # the one of them that loads; others only look what there is to load
+        self.newest = -1  # number of the latest attempt that loaded, or of what undid it
         self.path: Path | None = None  # where it was loaded from, when that was not a repository
         self.handles: list[ModelHandle] = []
         self.served: dict[str, ServedModel] = {}
@@ -59,14 +72,20 @@ class ModelKeeper:
         kinds: backends by name.
         serve: makes what serves a version.
         progress: told of downloads, from the threads that load.
+        clock: tells the time.
         drain_timeout_s: how long requests in flight may take when a version stops.
+        load_timeout_s: how long a load may give no sign that it gets on; None for ever.
 
     Attributes:
         models: by name.
         routes: what serves a model's version, "" for the one that serves by default. Replaced, never changed.
-        loaders: the threads that load; set by the runtime while it runs.
+        threads: the threads that load; set by the runtime while it runs.
+        planners: those that look what there is to load, which must not wait for loads; set by the runtime, too.
         open: whether models may be loaded.
     """
+
+    threads: LoadThreads
+    planners: LoadThreads
 
     def __init__(
         self,
@@ -75,17 +94,21 @@ class ModelKeeper:
         kinds: Mapping[str, BackendKind],
         serve: Serve,
         progress: Progress,
+        clock: Clock,
         drain_timeout_s: float,
+        load_timeout_s: float | None,
     ) -> None:
         self.roots = roots
         self.models: dict[str, Model] = {}
         self.routes: dict[tuple[str, str], ServedModel] = {}
-        self.loaders: ThreadPoolExecutor | None = None
         self.open = False
         self._kinds = kinds
         self._serve = serve
         self._progress = progress
+        self._clock = clock
         self._drain_timeout_s = drain_timeout_s
+        self._load_timeout_s = load_timeout_s
+        self._numbers = itertools.count()
 
     async def load(self, name: str, path: Path | None = None, override: Override | None = None) -> list[ModelHandle]:
         """Loads or reloads a model; see `Runtime.load`. The handles of its versions.
@@ -93,22 +116,30 @@ class ModelKeeper:
         Raises:
             UnknownReference: it is in no repository, or has no version to serve.
             SetupError: it cannot be loaded. If the model was served before, it still is.
+            Cancelled: it was unloaded meanwhile, or a later load took this one's place.
         """
         model = self.models.setdefault(name, Model())
-        async with model.lock:
-            model.path = path or model.path
-            try:
-                plan, standing = await self._in_thread(self._plan, name, model.path, override)
-            except TrilithError as error:
-                if not model.served:
-                    model.handles[:] = [_unavailable(name, error, model.handles)]
-                raise
-            await self._load_planned(model, plan, standing)
-            await self._forget_override(model, override)
-            return model.handles
+        model.path = path or model.path
+        attempt = Attempt(next(self._numbers), name, self._clock.now())
+        model.attempts.append(attempt)
+        error: BaseException | None = None
+        try:
+            await self._load(model, name, attempt, override)
+        except BaseException as raised:
+            error = raised
+            if model.loading is attempt and isinstance(raised, asyncio.CancelledError):
+                for handle in model.handles:
+                    if handle.state is ModelState.LOADING:
+                        handle.became(ModelEvent.FAILED, _GONE)
+            raise
+        finally:
+            model.attempts.remove(attempt)
+            model.loading = None if model.loading is attempt else model.loading
+            attempt.end(error)
+        return model.handles
 
     async def unload(self, name: str) -> None:
-        """Stops serving a model, after what is in flight has ended.
+        """Stops serving a model, after what is in flight has ended. One that is being loaded is not waited for.
 
         Raises:
             UnknownModel: there is none of that name.
@@ -116,20 +147,29 @@ class ModelKeeper:
         model = self.models.get(name)
         if model is None:
             self.refuse_unknown(name, "")
-        async with model.lock:
+        model.newest = next(self._numbers)
+        for attempt in model.attempts:
+            attempt.give_up(Cancelled(f"failed to load '{name}', it was unloaded while it was loading"))
+        async with model.retiring:
             retired, model.served, model.standing = model.served, {}, None
+            handles = list(model.handles)
             self._route(name)
-            for handle in model.handles:
+            for handle in handles:
                 handle.became(ModelEvent.RETIRED)
             await self._retire(retired)
-            for handle in model.handles:
+            for handle in handles:
                 handle.became(ModelEvent.UNLOADED)
-            await self._forget_override(model)
+            if not model.served:
+                old, model.override = model.override, None
+                await _forget(old)
 
     async def stop(self) -> None:
-        """Drains and stops everything."""
+        """Drains and stops everything; gives up what is being loaded."""
         self.open = False
         self.routes = {}
+        for model in self.models.values():
+            for attempt in model.attempts:
+                attempt.give_up(Draining("the runtime was stopped while the model was loading"))
         retired = [served for model in self.models.values() for served in model.served.values()]
         for model in self.models.values():
             model.served = {}
@@ -137,7 +177,13 @@ class ModelKeeper:
                 handle.became(ModelEvent.STOPPED)
         await asyncio.gather(*(self._retire({served.version: served}) for served in retired))
         for model in self.models.values():
-            await self._forget_override(model)
+            await _forget(model.override)
+
+    def doing(self, name: str) -> str:
+        """What is being done to load a model, and for how long; "" for nothing."""
+        model = self.models.get(name)
+        attempts = [] if model is None else [model.loading] if model.loading is not None else model.attempts
+        return attempts[0].doing(self._clock.now()) if attempts else ""
 
     def refuse_unknown(self, name: str, version: str) -> NoReturn:
         """Says that there is no such model or version.
@@ -158,7 +204,40 @@ class ModelKeeper:
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
-    def _plan(self, name: str, path: Path | None, override: Override | None) -> tuple[ModelPlan, Standing]:
+    async def _load(self, model: Model, name: str, attempt: Attempt, override: Override | None) -> None:
+        try:
+            plan, standing = await attempt.run(
+                self.planners,
+                functools.partial(self._plan, name, model.path, override),
+                what=f"model '{name}'",
+                timeout_s=self._load_timeout_s,
+            )
+        except TrilithError as error:
+            if not model.served and not attempt.given_up and model.loading is None and attempt.number > model.newest:
+                model.handles[:] = [_unavailable(name, error, model.handles)]
+            raise
+        attempt.standing = standing
+        same = model.loading
+        if same is not None and same.standing == standing:
+            await asyncio.shield(same.outcome)
+            await _forget(override)  # it says what that of the other says
+            return
+        later = Cancelled(f"failed to load '{name}', a later load took this one's place")
+        if attempt.number < model.newest:
+            raise later
+        if same is not None:
+            same.give_up(later)
+        model.loading, model.newest = attempt, attempt.number
+        retired = await self._load_planned(model, plan, attempt, standing)
+        attempt.serves, model.loading = True, None
+        old, model.override = model.override, override
+        await self._retire(retired)
+        await _forget(old)
+
+    def _plan(
+        self, name: str, path: Path | None, override: Override | None, run: LoadRun
+    ) -> tuple[ModelPlan, Standing]:
+        run.enter("looking for its files")
         if override is not None and override.folder is not None:
             path = override.folder
         if path is None:
@@ -170,11 +249,15 @@ class ModelKeeper:
             if len(folders) > 1:
                 raise SetupError(f"model '{name}' stands in more than one repository: {_joined(folders)}")
             path = folders[0]
+        run.enter("reading its configuration")
         config = override.config_of(path) if override is not None else None
         plan = plan_model(name, path, self._kinds, config)
         return plan, plan.standing()
 
-    async def _load_planned(self, model: Model, plan: ModelPlan, standing: Standing) -> None:
+    async def _load_planned(
+        self, model: Model, plan: ModelPlan, attempt: Attempt, standing: Standing
+    ) -> dict[str, ServedModel]:
+        """Loads what must be, and lets it take over. What it takes over from."""
         step = plan_reload(model.standing, standing, [handle.version for handle in model.handles if handle.ready])
         if step.resize and not all(model.served[version].resizable for version in step.keep):
             step = Reload(load=tuple(standing.versions))
@@ -182,61 +265,32 @@ class ModelKeeper:
         handles = {version: _handle(model, plan, files[version]) for version in step.load}
         if not model.served:
             model.handles[:] = handles.values()
-        results = await asyncio.gather(
-            *(self._in_thread(load_version, plan, files[version], self._progress) for version in step.load),
-            return_exceptions=True,
+        count = plan.spec.instances.count
+        brought = await load_step(
+            self.threads,
+            attempt,
+            plan,
+            step,
+            missing={v: model.served[v].missing_backends(count) for v in step.keep} if step.resize else {},
+            progress=self._progress,
+            timeout_s=plan.spec.load_timeout_s or self._load_timeout_s,
         )
-        _raise_interrupts(results)
-        more, failed_more = await self._more_instances(model, plan, files, step)
-        loaded = {v: found for v, found in zip(step.load, results, strict=True) if isinstance(found, LoadedVersion)}
-        failures = {v: found for v, found in zip(step.load, results, strict=True) if isinstance(found, Exception)}
-        failures |= failed_more
-        if not self.open or not (loaded or step.keep) or (failures and model.served):
-            for unused in loaded.values():
-                unused.close()
-            for backend in (backend for backends in more.values() for backend in backends):
-                backend.close()
-            if not self.open:  # it was stopped meanwhile, and nobody would stop what started now
-                raise Draining("the runtime was stopped while the model was loading")
+        failures = brought.failures
+        if attempt.given_up or not (brought.versions or step.keep) or (failures and model.served):
+            await aside(brought.close, name=f"trilith free {plan.spec.name}", timeout_s=self._drain_timeout_s)
+            attempt.check()
             for version in handles.keys() & failures.keys():
                 handles[version].became(ModelEvent.FAILED, str(failures[version]))
             raise LoadFailed(plan.spec.name, failures)
-        retired = self._switch(model, plan, step, handles, loaded, more)
+        retired = self._switch(model, plan, step, handles, brought)
         for version, failure in failures.items():
             handles[version].became(ModelEvent.FAILED, str(failure))
             _log.error("a version of model '%s' is unavailable: %s", plan.spec.name, failure)
         model.standing = standing
-        await self._retire(retired)
-
-    async def _more_instances(
-        self, model: Model, plan: ModelPlan, files: Mapping[str, ModelFile], step: Reload
-    ) -> tuple[dict[str, Sequence[Backend]], dict[str, Exception]]:
-        """Backends that versions need which go on with more instances than they had."""
-        if not step.resize:
-            return {}, {}
-        missing = {v: model.served[v].missing_backends(plan.spec.instances.count) for v in step.keep}
-        results = await asyncio.gather(
-            *(self._in_thread(load_more, plan, files[version], count) for version, count in missing.items()),
-            return_exceptions=True,
-        )
-        _raise_interrupts(results)
-        made: dict[str, Sequence[Backend]] = {}
-        failed: dict[str, Exception] = {}
-        for version, result in zip(missing, results, strict=True):
-            if isinstance(result, Exception):
-                failed[version] = result
-            elif not isinstance(result, BaseException):
-                made[version] = result
-        return made, failed
+        return retired
 
     def _switch(
-        self,
-        model: Model,
-        plan: ModelPlan,
-        step: Reload,
-        handles: dict[str, ModelHandle],
-        loaded: Mapping[str, LoadedVersion],
-        more: Mapping[str, Sequence[Backend]],
+        self, model: Model, plan: ModelPlan, step: Reload, handles: dict[str, ModelHandle], brought: Brought
     ) -> dict[str, ServedModel]:
         """From here on requests go to what is new; what they went to. One turn of the loop: nobody sees half of it."""
         old = {handle.version: handle for handle in model.handles}
@@ -246,8 +300,8 @@ class ModelKeeper:
             config = handles[version].config
             handles[version].config = replace(config, instances=plan.spec.instances, versions=plan.spec.versions)
             if step.resize:
-                served[version].resize(plan.spec, more.get(version, ()))
-        for version, found in loaded.items():
+                served[version].resize(plan.spec, brought.more.get(version, ()))
+        for version, found in brought.versions.items():
             served[version] = self._serve(handles[version], found)
         retired = {version: each for version, each in model.served.items() if served.get(version) is not each}
         model.served = served
@@ -270,13 +324,10 @@ class ModelKeeper:
             await old.drain(self._drain_timeout_s)
             await old.stop(self._drain_timeout_s)
 
-    async def _forget_override(self, model: Model, new: Override | None = None) -> None:
-        old, model.override = model.override, new
-        if old is not None:
-            await asyncio.to_thread(old.close)
 
-    async def _in_thread(self, work: Callable[..., _Result], *arguments: object) -> _Result:
-        return await asyncio.get_running_loop().run_in_executor(self.loaders, work, *arguments)
+async def _forget(override: Override | None) -> None:
+    if override is not None:
+        await asyncio.to_thread(override.close)
 
 
 def _handle(model: Model, plan: ModelPlan, file: ModelFile) -> ModelHandle:
@@ -288,12 +339,6 @@ def _unavailable(name: str, error: TrilithError, siblings: list[ModelHandle]) ->
     handle = ModelHandle(ModelSpec(name=name), "", siblings)
     handle.became(ModelEvent.FAILED, error.message)
     return handle
-
-
-def _raise_interrupts(results: Sequence[object]) -> None:
-    for result in results:
-        if isinstance(result, BaseException) and not isinstance(result, Exception):
-            raise result
 
 
 def _joined(paths: Sequence[Path]) -> str:

@@ -1,11 +1,11 @@
 """Loading one version of a model: slow and blocking, so it runs in a loading thread.
 
 Rule 1: whatever a backend raises becomes a `SetupError` that names the model; a half-loaded backend is closed.
+Rule 2: between its steps it looks whether anybody still wants it.
 """
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,9 +19,10 @@ from trilith.errors import InvalidConfig, SetupError
 from trilith.runtime.backends.port import Backend, ModelFile, RequestBackend
 from trilith.runtime.backends.reduced import ReducedBackend
 from trilith.runtime.batching import batching_config
+from trilith.runtime.load_run import LoadRun
 from trilith.runtime.repository import ModelPlan, read_labels
 from trilith.runtime.signature import Offer, complete
-from trilith.runtime.sources.progress import Progress
+from trilith.runtime.sources.progress import FetchEvent, Progress
 from trilith.runtime.spec import ModelSource, ModelSpec
 from trilith.runtime.warmup import warm_up
 
@@ -68,7 +69,13 @@ class LoadedVersion:
             backend.close()
 
 
-def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> LoadedVersion:
+def close_all(backends: Sequence[Backend | RequestBackend]) -> None:
+    """Frees loaded models that nobody will run. Blocks."""
+    for backend in backends:
+        backend.close()
+
+
+def load_version(plan: ModelPlan, file: ModelFile, progress: Progress, run: LoadRun) -> LoadedVersion:
     """Fetches the file if it must be (telling `progress`), and loads it as often as the instances need.
 
     Raises:
@@ -78,8 +85,10 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
     began = time.monotonic()
     try:
         if file.spec.source is not None:
-            file = replace(file, path=_fetch(file.spec.source, plan.folder, progress))
-        signature = _add(backends, plan, file)
+            run.enter("fetching its file")
+            file = replace(file, path=_fetch(file.spec.source, plan.folder, _heard(progress, run)))
+        run.enter("loading")
+        signature = _add(backends, plan, file, run)
         first = backends[0]
         spec = first.completed() if isinstance(first, RequestBackend) else plan.spec
         offer = complete(spec, signature)
@@ -95,15 +104,15 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
         ]
         if isinstance(first, RequestBackend):  # processes, which load side by side
             with ThreadPoolExecutor(_PROCESSES_AT_ONCE) as pool:
-                list(pool.map(functools.partial(_add, backends, plan), others))
+                list(pool.map(lambda other: _add(backends, plan, other, run), others))
         else:
             for other in others:
-                _add(backends, plan, other)
+                _add(backends, plan, other, run)
         labels = read_labels(plan.folder, plan.spec)
+        run.enter("warming up")
         warm_up(spec, offer, backends, plan.folder)
     except Exception as error:
-        for backend in backends:
-            backend.close()
+        close_all(backends)
         if isinstance(error, SetupError):
             raise
         raise SetupError(f"model '{file.model}' version {file.version}: {named_error(error)}") from error
@@ -117,7 +126,7 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress) -> Loaded
     )
 
 
-def load_more(plan: ModelPlan, file: ModelFile, count: int) -> Sequence[Backend]:
+def load_more(plan: ModelPlan, file: ModelFile, count: int, run: LoadRun) -> Sequence[Backend]:
     """As many more backends for a version that is served already.
 
     Raises:
@@ -125,20 +134,21 @@ def load_more(plan: ModelPlan, file: ModelFile, count: int) -> Sequence[Backend]
     """
     backends: list[Backend | RequestBackend] = []
     try:
+        run.enter("loading")
         for _ in range(count):
-            signature = _add(backends, plan, file)
+            signature = _add(backends, plan, file, run)
+        run.enter("warming up")
         if backends:
             warm_up(plan.spec, complete(plan.spec, signature), backends, plan.folder)
     except Exception as error:
-        for backend in backends:
-            backend.close()
+        close_all(backends)
         if isinstance(error, SetupError):
             raise
         raise SetupError(f"model '{file.model}' version {file.version}: {named_error(error)}") from error
     return [backend for backend in backends if not isinstance(backend, RequestBackend)]
 
 
-def _add(backends: list[Backend | RequestBackend], plan: ModelPlan, file: ModelFile) -> ModelSignature:
+def _add(backends: list[Backend | RequestBackend], plan: ModelPlan, file: ModelFile, run: LoadRun) -> ModelSignature:
     backend = plan.kind.create(file)
     if plan.spec.reductions:
         if isinstance(backend, RequestBackend):
@@ -146,8 +156,19 @@ def _add(backends: list[Backend | RequestBackend], plan: ModelPlan, file: ModelF
                 f"model '{file.model}': outputs: reduce: is not offered for backend {plan.spec.backend!r}; remove it"
             )
         backend = ReducedBackend(backend, plan.spec.reductions)
+    run.add(backend)
     backends.append(backend)
     return backend.load()
+
+
+def _heard(progress: Progress, run: LoadRun) -> Progress:
+    """The same, by which a fetch that gets on is not taken for one that hangs."""
+
+    def told(event: FetchEvent) -> None:
+        run.heard()
+        progress(event)
+
+    return told
 
 
 def _fetch(source: ModelSource, folder: Path, progress: Progress) -> Path:

@@ -9,6 +9,7 @@
     versions: latest                # or all, {latest: 2}, [1, 3]
     session: {intra_op_threads: 1, spinning: false}
     timeout_ms: 2000
+    load_timeout_ms: 1800000
     outputs: [{name: scores, reduce: argmax}]   # left out: all; reduced ones leave as scores.index and scores.value
     source: "pypi:rapidocr==3.10.0#rapidocr/models/ch_det.onnx"
     sha256: 4f1c...
@@ -173,6 +174,7 @@ class _Model(_Strict, frozen=True):
     filename: str = ""
     parameters: dict[str, Scalar] = {}
     timeout_ms: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    load_timeout_ms: Annotated[float, msgspec.Meta(gt=0)] | None = None
     pure: bool = True
     triton: dict[str, Any] | None = None
 
@@ -235,6 +237,7 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
         source=None
         if raw.source is None
         else ModelSource(reference=raw.source, sha256=raw.sha256, version=raw.version),
+        load_timeout_s=None if raw.load_timeout_ms is None else raw.load_timeout_ms / 1e3,
         pure=raw.pure,
     )
 

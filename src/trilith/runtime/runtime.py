@@ -10,7 +10,8 @@ Rule 4: a reload serves the old version until the new one is ready, and what is 
 
 Start: 1. the loading threads; 2. every model, at the same time; 3. its instances, when it is loaded.
 Stop:  1. no new requests; 2. what waits and runs ends, up to the drain time; 3. instances; 4. backends, which must not
-       go while an instance runs; 5. the loading threads.
+       go while an instance runs; 5. the loading threads; one that hangs
+       is left behind.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import functools
 import itertools
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +36,7 @@ from trilith.runtime.changes import ControlMode, at_start
 from trilith.runtime.control import RepositoryControl
 from trilith.runtime.handle import ModelHandle
 from trilith.runtime.keeper import ModelKeeper
+from trilith.runtime.load_threads import LoadStatistics, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.roots import Roots
@@ -46,6 +47,7 @@ from trilith.runtime.statistics import ModelStatistics
 from trilith.runtime.ticket import OnDone, Ticket
 from trilith.telemetry import Snapshot
 
+_PLANNERS: Final = 4  # threads that read configurations, and fetch from repositories behind URLs
 _log: Final = logging.getLogger("trilith.runtime")
 
 
@@ -64,6 +66,8 @@ class RuntimeConfig:
             else all.
         poll_s: seconds between two looks at the repositories, when the files decide.
         load_threads: how many models load at the same time.
+        load_timeout_s: how long a load may give no sign that it gets on, in seconds, before it is given up; None for
+            ever. A configuration may say another time (`load_timeout_ms` in model.yaml).
         drain_timeout_s: how long requests in flight may take when a model or the runtime stops.
         progress: told of downloads, from the threads that load.
         loading: told at the start after each model, loaded or not: how many are done, of how many, and its name.
@@ -74,6 +78,7 @@ class RuntimeConfig:
     load_at_start: tuple[str, ...] | None = None
     poll_s: float = 15.0
     load_threads: int = 2
+    load_timeout_s: float | None = 600.0
     drain_timeout_s: float = 30.0
     progress: Progress = silent
     loading: Callable[[int, int, str], None] = _tell_nobody
@@ -81,6 +86,10 @@ class RuntimeConfig:
     def __post_init__(self) -> None:
         if self.poll_s <= 0:
             raise InvalidConfig(f"poll_s: must be > 0, got {self.poll_s}")
+        if self.load_timeout_s is not None and self.load_timeout_s <= 0:
+            raise InvalidConfig(f"load_timeout_s: must be > 0 or None, got {self.load_timeout_s}")
+        if self.load_threads < 1:
+            raise InvalidConfig(f"load_threads: must be >= 1, got {self.load_threads}")
 
 
 class Runtime:
@@ -103,7 +112,9 @@ class Runtime:
             kinds=self._kinds,
             serve=self._serve,
             progress=self._config.progress,
+            clock=self._clock,
             drain_timeout_s=self._config.drain_timeout_s,
+            load_timeout_s=self._config.load_timeout_s,
         )
         self.repository = RepositoryControl(self._keeper, mode=self._config.mode, poll_s=self._config.poll_s)
         self._declared: set[str] = set()
@@ -120,11 +131,13 @@ class Runtime:
         names = at_start(await self.repository.look(), self._config.mode, self._config.load_at_start)
         self._declared.update(names)
         self._outbox = Outbox(self._loop)
-        loaders = ThreadPoolExecutor(self._config.load_threads, thread_name_prefix="trilith-load")
+        threads = LoadThreads(self._config.load_threads, self._clock, self._loop)
+        planners = LoadThreads(_PLANNERS, self._clock, self._loop)
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(asyncio.to_thread, loaders.shutdown, wait=True, cancel_futures=True)
+            stack.push_async_callback(threads.close, self._config.drain_timeout_s)
+            stack.push_async_callback(planners.close, self._config.drain_timeout_s)
             stack.push_async_callback(self._keeper.stop)
-            self._keeper.loaders, self._keeper.open = loaders, True
+            self._keeper.threads, self._keeper.planners, self._keeper.open = threads, planners, True
             done = itertools.count(1)
             async with asyncio.TaskGroup() as group:
                 for name in names:
@@ -183,6 +196,10 @@ class Runtime:
             self._keeper.refuse_unknown(name, "")
         models = known if name is None else {name: known[name]}
         return [served.statistics() for _, model in sorted(models.items()) for served in model.served.values()]
+
+    def loading(self) -> LoadStatistics:
+        """What the loading threads do now."""
+        return self._keeper.threads.statistics()
 
     def model_metrics(self) -> list[Snapshot]:
         """What models count for themselves."""

@@ -19,6 +19,7 @@ from trilith.core.clock import Clock
 from trilith.core.context import Context
 from trilith.core.request import InferRequest
 from trilith.errors import DeadlineExceeded, Draining, NoReadyReplica, QueueTimeout, TrilithError
+from trilith.runtime.aside import aside
 from trilith.runtime.backends.port import Backend, LifeReport, RequestBackend
 from trilith.runtime.batching import batching_config, learns
 from trilith.runtime.collation import Collation
@@ -39,6 +40,7 @@ _log: Final = logging.getLogger("trilith.runtime")
 _DEFAULT_QUEUE_ROWS: Final = 1024
 _FLOOR: Final = 1
 _FOREVER_S: Final = 3600.0
+_CLOSE_TIMEOUT_S: Final = 60.0  # a Python model has 30 s to finalize
 
 
 class ServedModel:
@@ -271,21 +273,25 @@ class ServedModel:
             self._timer.cancel()
             self._timer = None
         left = list(self._leaving)
-        ended = await asyncio.to_thread(self._join, timeout_s)
+        name = f"trilith stop {self.name}/{self.version}"
+        ended = await aside(self._join, name=name, timeout_s=timeout_s)
         if left:
             await asyncio.wait(left, timeout=timeout_s)
+        # What still runs keeps its backend until it ends, if it ever does; a backend may hang while it is freed, too.
+        ended = await aside(self._close, name=name, timeout_s=_CLOSE_TIMEOUT_S if ended else 0.0) and ended
         if not ended:
             _log.warning("model '%s' version %s still runs and was left behind", self.name, self.version)
         return ended
 
-    def _join(self, timeout_s: float) -> bool:
-        deadline = self._clock.now() + timeout_s
+    def _join(self) -> None:
         for instance in self._instances:
-            if not instance.join(max(0.0, deadline - self._clock.now())):
-                return False
+            while not instance.join(_FOREVER_S):
+                pass
+
+    def _close(self) -> None:
+        self._join()
         for backend in self._backends:
             backend.close()
-        return True
 
     def _changed_life(self, report: LifeReport) -> None:
         """One instance died or came back: news when it was the last, or the first."""

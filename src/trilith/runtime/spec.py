@@ -233,6 +233,7 @@ class ModelSpec:
         parameters: further options for the backend, and for clients to read.
         source: where the file comes from when the folder does not hold it.
         warmup: what it is run with before it serves.
+        load_timeout_s: how long loading it may give no sign that it gets on, in seconds; None for the runtime's limit.
         pure: whether running a request twice is harmless, so that a failed batch may be retried in halves.
     """
 
@@ -254,4 +255,5 @@ class ModelSpec:
     parameters: Mapping[str, str] = field(default_factory=dict)
     source: ModelSource | None = None
     warmup: tuple[WarmupSample, ...] = ()
+    load_timeout_s: float | None = None
     pure: bool = True

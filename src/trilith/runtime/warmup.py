@@ -62,7 +62,7 @@ def _run(backend: Backend, batch: Batch, count: int) -> None:
         except Exception as error:  # noqa: BLE001 - handed to the thread that waits
             failures.append(error)
 
-    thread = threading.Thread(target=run, name="trilith warm-up")
+    thread = threading.Thread(target=run, name="trilith warm-up", daemon=True)  # it may hang
     thread.start()
     thread.join()
     if failures:

@@ -71,6 +71,7 @@ def test_options_that_contradict_each_other(serve, tmp_path):
     for arguments, says in [
         (("--load-model", "a"), "--load-model needs --model-control-mode explicit"),
         (("--repository-poll-secs", "0"), "--repository-poll-secs must be above 0"),
+        (("--model-load-timeout-s", "-1"), "--model-load-timeout-s must be at least 0"),
         (("--model-repository", tmp_path / "nope"), "there is no such folder"),
         (("--model-control-mode", "explicit", "--load-model", "b"), "model 'b' is in none of the repositories"),
     ]:
@@ -84,3 +85,15 @@ def test_a_repository_behind_a_url(serve, tmp_path, monkeypatch):
     write(tmp_path / "models", "a")
     server = serve(f"file://{tmp_path}/models")
     assert server.post("/v2/models/a/infer", BODY)[1]["outputs"][0]["data"] == [1.0]
+
+
+def test_a_python_model_that_hangs_while_it_loads_holds_up_nothing(serve, tmp_path):
+    write(tmp_path / "models", "good")
+    for name in ("one", "two"):
+        (tmp_path / "models" / name / "1").mkdir(parents=True)
+        (tmp_path / "models" / name / "1" / "model.py").write_text("import threading\nthreading.Event().wait()\n")
+    options = ("--model-load-timeout-s", "1", "--model-load-thread-count", "1")
+    server = serve(tmp_path / "models", *options)
+    assert server.post("/v2/models/good/infer", BODY)[0] == 200
+    assert index(server) == {"good": "READY", "one": "UNAVAILABLE", "two": "UNAVAILABLE"}
+    assert "model 'one' version 1: gave up loading after 1" in server.output

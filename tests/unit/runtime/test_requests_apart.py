@@ -12,6 +12,7 @@ from trilith.errors import InvalidConfig
 from trilith.runtime import BackendKind, ModelFile
 from trilith.runtime.backends.port import RequestBackend
 from trilith.runtime.joining import BatchInput, BatchInputKind, BatchOutput, Padding
+from trilith.runtime.load_run import LoadRun
 from trilith.runtime.loading import load_version
 from trilith.runtime.repository import ModelPlan
 from trilith.runtime.request_instances import TicketBatch
@@ -52,7 +53,10 @@ def load(made, **fields):
         return made[-1]
 
     return load_version(
-        ModelPlan(spec=spec, kind=BackendKind(create=create), folder=Path(), files=(file,)), file, silent
+        ModelPlan(spec=spec, kind=BackendKind(create=create), folder=Path(), files=(file,)),
+        file,
+        silent,
+        LoadRun(),
     )
 
 

@@ -17,6 +17,7 @@ def runtime_config(options: RepositoryOptions, *, loading: Callable[[int, int, s
         load_at_start=options.load,
         poll_s=options.poll_s,
         load_threads=options.load_threads,
+        load_timeout_s=options.load_timeout_s,
         progress=ShownDownloads(),
         loading=loading,
     )

@@ -190,6 +190,9 @@ class RequestBackend(ABC):
         """
         raise SetupError("model_warmup is not offered for this backend; remove it")
 
+    def give_up(self, reason: str) -> None:  # noqa: B027 - what cannot be stopped goes on
+        """Ends a `load` or a `warm` that runs in another thread, if that is possible: it raises then. Never blocks."""
+
     @abstractmethod
     def attach(self, loop: asyncio.AbstractEventLoop, offer: Offer, on_life: Callable[[LifeReport], None]) -> None:
         """Makes it take batches. `on_life` is told of each change, the first time that it is alive."""

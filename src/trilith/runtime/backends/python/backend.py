@@ -89,6 +89,14 @@ class PythonBackend(RequestBackend):
         if self._process is not None:
             self._loading.warm(self._process, inputs, outputs)
 
+    def give_up(self, reason: str) -> None:
+        """See `RequestBackend.give_up`: the process is killed."""
+        with self._closing:
+            self._closed = True
+            process = self._process
+        if process is not None:
+            process.kill(reason)
+
     def _start(self, *, complete: bool) -> InstanceProcess:
         process = self._loading.new_process(self._exited)
         with self._closing:

@@ -186,6 +186,8 @@ class InstanceProcess:
             self._their_socket.close()
             self._their_lifeline.close()
         self._begun.set()
+        if self._kill_reason:  # it was killed while it was being started
+            self.kill(self._kill_reason)
         try:
             self._stay_with(process)
         finally:

@@ -1,0 +1,60 @@
+"""Python models that hang before they serve: their processes are killed."""
+
+import asyncio
+import os
+
+import pytest
+from python_models import ask, echo_with, write_model
+from waiting import until
+
+from trilith.errors import Cancelled, SetupError
+from trilith.runtime import ControlMode, Runtime, RuntimeConfig
+
+HANG = "open({pid!r}, 'w').write(str(os.getpid()))\nthreading.Event().wait()"
+WARM = (
+    'model_warmup { name: "w" batch_size: 1 inputs '
+    '{ key: "x" value { data_type: TYPE_FP32 dims: [1] zero_data: true } } }'
+)
+
+
+def gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("method", "doing"), [("initialize", "loading"), ("run", "warming up")])
+def test_its_process_is_killed_when_it_runs_past_its_time(repository, run, tmp_path, method, doing):
+    witness = tmp_path / "pid"
+    source = echo_with(**{method: HANG.format(pid=str(witness))})
+    write_model(repository, "hangs", source, pbtxt=f'backend: "python" {WARM}')
+    write_model(repository, "fine", echo_with())
+
+    async def main():
+        config = RuntimeConfig(mode=ControlMode.EXPLICIT, load_timeout_s=5.0, load_threads=1)
+        async with Runtime(repository, config=config) as runtime:
+            with pytest.raises(SetupError, match=f"model 'hangs' version 1: gave up {doing} after 5"):
+                await runtime.load("hangs")
+            await until(lambda: gone(int(witness.read_text())) and runtime.loading().left_behind == 0)
+            await runtime.load("fine")
+            assert (await runtime.infer(ask("fine", 1))).outputs["y"].tolist() == [[1]]
+
+    run(main())
+
+
+def test_its_process_is_killed_when_it_is_unloaded_meanwhile(repository, run, tmp_path):
+    witness = tmp_path / "pid"
+    write_model(repository, "hangs", echo_with(initialize=HANG.format(pid=str(witness))))
+
+    async def main():
+        async with Runtime(repository, config=RuntimeConfig(mode=ControlMode.EXPLICIT)) as runtime:
+            load = asyncio.ensure_future(runtime.load("hangs"))
+            await until(lambda: witness.exists() and witness.read_text())
+            await runtime.unload("hangs")
+            with pytest.raises(Cancelled):
+                await load
+            await until(lambda: gone(int(witness.read_text())) and runtime.loading().left_behind == 0)
+
+    run(main())
