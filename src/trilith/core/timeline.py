@@ -29,21 +29,6 @@ OUTPUT: Final = "output"  # output tensors are split per request
 ENCODED: Final = "encoded"  # values became bytes
 ANSWERED: Final = "answered"  # the answer was handed to the socket
 
-STAGES: Final = (
-    RECEIVED,
-    DECODED,
-    ADMITTED,
-    QUEUED,
-    BATCHED,
-    SENT,
-    STARTED,
-    INPUT,
-    INFER,
-    OUTPUT,
-    ENCODED,
-    ANSWERED,
-)
-
 TIMELINE_HEADER: Final = b"trilith-timeline"
 """A request that sends `1` under this name (in gRPC: as metadata) gets its timeline as JSON under the same name."""
 TIMELINE_AT_HEADER: Final = b"trilith-timeline-at"

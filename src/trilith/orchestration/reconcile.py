@@ -76,10 +76,6 @@ class Limits:
     stop_s: float = 5.0
 
 
-Key = tuple[str, int]
-"""A service and its revision: the failures of a change are not those of what serves."""
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to do now.

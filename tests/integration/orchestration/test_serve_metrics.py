@@ -22,6 +22,10 @@ class Same:
     @trilith.api
     async def same(self, x: list[float]) -> list[float]:
         return (await self.model(np.array(x, np.float32))).tolist()
+
+    @trilith.api(batch=trilith.Batch())
+    async def joined(self, x: list[float]) -> list[float]:
+        return x
 """
 MODEL = """
 backend: "identity" max_batch_size: 0
@@ -62,6 +66,7 @@ def test_metrics_are_those_of_the_documentation(serve, tmp_path):
     (tmp_path / "app.py").write_text(APP)
     server = serve(f"{tmp_path}/app.py:Same")
     assert server.post("/same", {"x": [1, 2]}) == (200, [1.0, 2.0])
+    assert server.post("/joined", {"x": 1}) == (200, 1.0)
     assert server.get("/nothing")[0] == 404
     with socket.create_connection(("127.0.0.1", server.http), timeout=10) as client:
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")  # no Host

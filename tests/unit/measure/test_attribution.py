@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilith.core.timeline import ANSWERED, BATCHED, INFER, INPUT, QUEUED, RECEIVED, SENT, STAGES, STARTED, Timeline
+from trilith.core import timeline as vocabulary
+from trilith.core.timeline import ANSWERED, BATCHED, INFER, INPUT, QUEUED, RECEIVED, SENT, STARTED, Timeline
 from trilith.measure import SpanKey, attribute
 
 WAITS = {BATCHED, SENT, STARTED}
+STAGES = sorted({value for name, value in vars(vocabulary).items() if name.isupper() and isinstance(value, str)})
 
 
 def timeline(name, floor, stamps, children=()):

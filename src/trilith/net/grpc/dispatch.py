@@ -18,7 +18,7 @@ _RUNNING: Final = CallState.RUNNING
 
 def dispatch(state: ServerState, call: GrpcCall) -> None:
     """Hands a complete call to the application."""
-    state.counters.calls += 1
+    state.counters.requests += 1
     call.state = _RUNNING
     try:
         answer = state.app(call)

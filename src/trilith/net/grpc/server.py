@@ -15,7 +15,7 @@ from trilith.net.grpc.connection import GrpcConnection
 from trilith.net.grpc.lifetime import DRAIN_HEARD_S
 from trilith.net.grpc.limits import GrpcLimits
 from trilith.net.grpc.state import GrpcApp, ServerState
-from trilith.net.grpc.statistics import GrpcStatistics
+from trilith.net.grpc.statistics import GrpcCounters, GrpcStatistics
 from trilith.net.listen import listen_tcp
 from trilith.wire.grpc_compression import GrpcCompression
 
@@ -135,16 +135,12 @@ class GrpcServer:
         return len(left)
 
     def statistics(self) -> GrpcStatistics:
-        """What was counted since the start.
-
-        Raises:
-            Bug: the server was never started.
-        """
+        """Counts since the start, and what is open now."""
         state = self._state
-        if state is None:
-            raise Bug("this gRPC server was not started, so it has counted nothing")
-        in_flight = sum(connection.calls_in_flight for connection in state.connections)
-        return state.counters.snapshot(connections=len(state.connections), in_flight=in_flight)
+        counters = state.counters if state is not None else GrpcCounters()
+        connections = state.connections if state is not None else ()
+        in_flight = sum(connection.calls_in_flight for connection in connections)
+        return counters.snapshot(connections=len(connections), in_flight=in_flight)
 
     def _tick(self) -> None:
         state = self._state

@@ -6,9 +6,11 @@ import enum
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from trilith.errors import PayloadTooLarge, QueueFull, TrilithError, Unsupported
+from trilith.net.statistics import ServerCounters, ServerStatistics
 from trilith.wire.grpc_status import GrpcStatus
 
 
@@ -43,74 +45,36 @@ _OF_ERROR: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrpcStatistics:
-    """Counts since the server started, and what is open now.
+class GrpcStatistics(ServerStatistics):
+    """Counts since the server started, and what is open now. `refused` has a `CallRefusal`, or a `Refusal` of HTTP/2.
 
     Attributes:
-        connections: open now.
-        connections_total: accepted since the start, refused ones included.
-        calls: handed to the application.
-        in_flight: begun by a client and not ended yet.
         outcomes: calls by the status they ended with; CANCELLED includes clients that went away.
-        refused: what never became a call, by reason: a `CallRefusal`, or a `Refusal` of the HTTP/2 layer.
         protocol_errors: connections closed for breaking HTTP/2, by error code.
-        write_timeouts: connections cut, and answers dropped, because the client did not read.
         keepalive_timeouts: connections cut because the client answered no PING.
-        bytes_received: read from sockets (after TLS).
-        bytes_sent: handed to sockets (before TLS).
     """
 
-    connections: int
-    connections_total: int
-    calls: int
-    in_flight: int
     outcomes: Mapping[GrpcStatus, int]
-    refused: Mapping[str, int]
     protocol_errors: Mapping[str, int]
-    write_timeouts: int
     keepalive_timeouts: int
-    bytes_received: int
-    bytes_sent: int
 
 
-class GrpcCounters:
+class GrpcCounters(ServerCounters):
     """The running counts behind `GrpcStatistics`. `outcomes` is indexed by status."""
 
-    __slots__ = (
-        "bytes_received",
-        "bytes_sent",
-        "calls",
-        "connections_total",
-        "keepalive_timeouts",
-        "outcomes",
-        "protocol_errors",
-        "refused",
-        "write_timeouts",
-    )
+    __slots__ = ("keepalive_timeouts", "outcomes", "protocol_errors")
 
     def __init__(self) -> None:
-        self.connections_total = 0
-        self.calls = 0
+        super().__init__()
         self.outcomes = [0] * len(GrpcStatus)
-        self.refused: Counter[str] = Counter()
         self.protocol_errors: Counter[str] = Counter()
-        self.write_timeouts = 0
         self.keepalive_timeouts = 0
-        self.bytes_received = 0
-        self.bytes_sent = 0
 
     def snapshot(self, *, connections: int, in_flight: int) -> GrpcStatistics:
         """The counts as they stand."""
         return GrpcStatistics(
-            connections=connections,
-            connections_total=self.connections_total,
-            calls=self.calls,
-            in_flight=in_flight,
+            **self.common(connections, in_flight),
             outcomes={status: self.outcomes[status] for status in GrpcStatus if self.outcomes[status]},
-            refused=dict(self.refused),
-            protocol_errors=dict(self.protocol_errors),
-            write_timeouts=self.write_timeouts,
+            protocol_errors=MappingProxyType(dict(self.protocol_errors)),
             keepalive_timeouts=self.keepalive_timeouts,
-            bytes_received=self.bytes_received,
-            bytes_sent=self.bytes_sent,
         )

@@ -6,7 +6,6 @@ import asyncio
 import socket
 import ssl as tls
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Final
 
 from trilith.errors import SetupError
@@ -117,19 +116,8 @@ class HttpServer:
         state = self._state
         counters = state.counters if state is not None else HttpCounters()
         connections = state.connections if state is not None else ()
-        return HttpStatistics(
-            connections=len(connections),
-            connections_total=counters.connections_total,
-            requests=counters.requests,
-            in_flight=sum(connection.in_flight for connection in connections),
-            responses=MappingProxyType(dict(counters.responses)),
-            refused=MappingProxyType(dict(counters.refused)),
-            disconnects=counters.disconnects,
-            aborted_streams=counters.aborted_streams,
-            write_timeouts=counters.write_timeouts,
-            bytes_received=counters.bytes_received,
-            bytes_sent=counters.bytes_sent,
-        )
+        in_flight = sum(connection.in_flight for connection in connections)
+        return counters.snapshot(connections=len(connections), in_flight=in_flight)
 
     def _tick(self) -> None:
         state = self._state

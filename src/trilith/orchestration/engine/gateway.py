@@ -41,6 +41,7 @@ from trilith.orchestration.engine.model_rows import model_rows, runtime_config
 from trilith.orchestration.engine.node_models import NodeModels
 from trilith.orchestration.engine.process import open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.router import Router
+from trilith.orchestration.engine.server_metrics import server_source
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
 from trilith.orchestration.engine.sinks import PeerSink
 from trilith.orchestration.engine.status import status_document
@@ -105,7 +106,8 @@ class Gateway:
         grpc = GrpcServer(services, streaming=services.streaming, limits=grpc_limits, ssl=_tls(arguments, "h2"))
         admin = HttpServer(self._admin, limits=admin_limits)
         listener = Listener(self._connected, grant=_PEER_GRANT)
-        self._service_metrics.watch(self._router, http, grpc)
+        self._service_metrics.watch(self._router)
+        self._metrics.add_source(server_source(http.statistics, grpc.statistics))
         self._show_life()
         self._router.start()
         listener.start(socket.socket(fileno=arguments.peers_fd))

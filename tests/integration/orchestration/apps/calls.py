@@ -24,10 +24,6 @@ class Doubler:
         await asyncio.sleep(0.01)
         return [ValueError("thirteen is refused") if value == 13.0 else 2 * value for value in values]
 
-    @trilith.api
-    async def batch_sizes(self, n: int) -> int:
-        return n
-
 
 @trilith.service
 class Calls:

@@ -1,0 +1,134 @@
+"""What the gateway's two servers count, as metrics. Everything that they count is here.
+
+trilith_connections{protocol}, trilith_connections_accepted_total{protocol}
+trilith_server_requests_total{protocol}, trilith_server_requests_in_flight{protocol}
+trilith_received_bytes_total{protocol}, trilith_sent_bytes_total{protocol}
+trilith_http_responses_total{status}, trilith_grpc_responses_total{status}
+trilith_refused_total{protocol, reason}, trilith_broken_off_total{protocol, reason}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from trilith.net.grpc import GrpcStatistics
+from trilith.net.http1 import HttpStatistics
+from trilith.telemetry import Kind, Snapshot, Source
+
+
+class _Counted(NamedTuple):
+    """What both have counted at one scrape."""
+
+    http: HttpStatistics
+    grpc: GrpcStatistics
+
+
+_Samples = Iterable[tuple[tuple[str, ...], float]]
+
+
+def _both(number: Callable[[HttpStatistics | GrpcStatistics], float]) -> Callable[[_Counted], _Samples]:
+    return lambda counted: [(("http",), number(counted.http)), (("grpc",), number(counted.grpc))]
+
+
+def _refused(counted: _Counted) -> _Samples:
+    yield from _by_reason("http", counted.http.refused)
+    yield from _by_reason("grpc", counted.grpc.refused)
+
+
+def _broken_off(counted: _Counted) -> _Samples:
+    http, grpc = counted
+    ends = {
+        "client_left": http.disconnects,
+        "stream_failed": http.aborted_streams,
+        "write_timeout": http.write_timeouts,
+    }
+    yield from _by_reason("http", ends)
+    faults = {code.lower(): count for code, count in grpc.protocol_errors.items()}
+    ends = {"keepalive_timeout": grpc.keepalive_timeouts, "write_timeout": grpc.write_timeouts, **faults}
+    yield from _by_reason("grpc", ends)
+
+
+def _by_reason(protocol: str, counts: Mapping[str, int]) -> _Samples:
+    return (((protocol, str(reason)), count) for reason, count in sorted(counts.items()))
+
+
+_FAMILIES: Final[tuple[tuple[str, Kind, str, tuple[str, ...], Callable[[_Counted], _Samples]], ...]] = (
+    ("trilith_connections", "gauge", "Open connections.", ("protocol",), _both(lambda server: server.connections)),
+    (
+        "trilith_connections_accepted_total",
+        "counter",
+        "Connections accepted, those included that were then refused.",
+        ("protocol",),
+        _both(lambda server: server.connections_total),
+    ),
+    (
+        "trilith_server_requests_total",
+        "counter",
+        "Requests handed on by the servers.",
+        ("protocol",),
+        _both(lambda server: server.requests),
+    ),
+    (
+        "trilith_server_requests_in_flight",
+        "gauge",
+        "Requests that the servers have begun with and not ended.",
+        ("protocol",),
+        _both(lambda server: server.in_flight),
+    ),
+    (
+        "trilith_received_bytes_total",
+        "counter",
+        "Octets read from clients.",
+        ("protocol",),
+        _both(lambda server: server.bytes_received),
+    ),
+    (
+        "trilith_sent_bytes_total",
+        "counter",
+        "Octets written to clients.",
+        ("protocol",),
+        _both(lambda server: server.bytes_sent),
+    ),
+    (
+        "trilith_http_responses_total",
+        "counter",
+        "HTTP answers by status, those of requests that were refused at the door included.",
+        ("status",),
+        lambda counted: (((str(status),), count) for status, count in sorted(counted.http.responses.items())),
+    ),
+    (
+        "trilith_grpc_responses_total",
+        "counter",
+        "gRPC calls by the status that they ended with; CANCELLED includes clients that went away.",
+        ("status",),
+        lambda counted: (((status.name,), count) for status, count in sorted(counted.grpc.outcomes.items())),
+    ),
+    (
+        "trilith_refused_total",
+        "counter",
+        "What was refused before it became a request: limits, malformed heads, too many connections.",
+        ("protocol", "reason"),
+        _refused,
+    ),
+    (
+        "trilith_broken_off_total",
+        "counter",
+        "What ended without a whole answer: clients that left, did not read or broke HTTP/2, streams that failed.",
+        ("protocol", "reason"),
+        _broken_off,
+    ),
+)
+
+
+def server_source(http: Callable[[], HttpStatistics], grpc: Callable[[], GrpcStatistics]) -> Source:
+    """A source of the counts of both servers, which are asked for them at scrape."""
+
+    def snapshots() -> list[Snapshot]:
+        counted = _Counted(http(), grpc())
+        return [
+            Snapshot(name=name, kind=kind, help=text, label_names=labels, samples=list(samples(counted)))
+            for name, kind, text, labels, samples in _FAMILIES
+        ]
+
+    return snapshots
