@@ -13,6 +13,7 @@ from trilith.wire.http_status import status_of
 
 _FORM: Final = "multipart/form-data"
 _JSON: Final = "application/json"
+_SCALARS: Final = ("string", "integer", "number", "boolean", "null")
 _BINARY_KINDS: Final = ("image", "bytes", "file")
 _ERROR: Final[dict[str, Any]] = {
     "type": "object",
@@ -92,10 +93,41 @@ def _operation(description: AppDescription, method: MethodDescription, *, alias:
     }
     if rest.strip():
         operation["description"] = rest.strip()
+    query = _query(method)
+    if query:
+        operation["parameters"] = query
     if method.parameters:
         required = any(parameter.required for parameter in method.parameters)
         operation["requestBody"] = {"required": required, "content": _bodies(method)}
     return operation
+
+
+def _query(method: MethodDescription) -> list[dict[str, Any]]:
+    """What the query string gives beside a body that is one parameter's whole value.
+
+    Methods whose parameters are all JSON have none here: what an object in the body says need not be said twice.
+    """
+    whole = [name for name in (method.raw, method.npy) if name]
+    if not whole:
+        return []
+    return [
+        {
+            "name": parameter.name,
+            "in": "query",
+            "description": f"Beside a body that is `{'` or `'.join(whole)}` itself; not beside JSON or a form.",
+            **_in_query(_with_default(parameter)),
+        }
+        for parameter in method.parameters
+        if parameter.value.kind == "json" and parameter.name not in whole
+    ]
+
+
+def _in_query(schema: dict[str, Any]) -> dict[str, Any]:
+    """How a value stands in a query string: a scalar as its text, anything else as JSON."""
+    choices = schema.get("anyOf", [schema])
+    if all(choice.get("type") in _SCALARS for choice in choices):
+        return {"schema": schema}
+    return {"content": {_JSON: {"schema": schema}}}
 
 
 def _extension(parameter: ParameterDescription) -> dict[str, Any]:

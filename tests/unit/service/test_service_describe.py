@@ -192,6 +192,42 @@ def test_bodies_match_their_schemas():
     assert schema_of("/files", "multipart/form-data")["properties"]["files"]["type"] == "array"
 
 
+@trilith.service
+class Crops:
+    @trilith.api
+    async def crop(self, image: Image.Image, left: int = 0, name: str | None = None, box: list[int] = [0]) -> int:  # noqa: B006
+        return 0
+
+    @trilith.api
+    async def scale(self, x: NDArray[np.float32], page: Page | None = None) -> int:
+        return 0
+
+    @trilith.api
+    async def plain(self, a: int, b: str = "b") -> int:
+        return 0
+
+
+def test_what_the_query_string_gives_beside_a_whole_body_is_listed():
+    document = openapi_document(describe(Crops))
+    OpenAPIV31SpecValidator(document).validate()
+    listed = {
+        path: {
+            one["name"]: next(iter(one.get("content", {"text": None})))
+            for one in item["post"].get("parameters", [])
+            if one["in"] == "query" and not one.get("required")
+        }
+        for path, item in document["paths"].items()
+    }
+    assert listed == {
+        "/crop": {"left": "text", "name": "text", "box": "application/json"},
+        "/scale": {"page": "application/json"},
+        "/plain": {},
+    }
+    left, name, _ = document["paths"]["/crop"]["post"]["parameters"]
+    assert left["schema"]["default"] == 0
+    assert "`image` itself" in name["description"]
+
+
 def test_documentation_becomes_summary_and_description():
     operation = DOCUMENT["paths"]["/read"]["post"]
     assert (operation["summary"], operation["description"]) == ("Reads one page.", "Slowly.")

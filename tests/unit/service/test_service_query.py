@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 import trilith
 from trilith.errors import InvalidInput
+from trilith.service import describe, openapi_document
 from trilith.service.codecs import arrays
 
 RAW = "application/octet-stream"
@@ -20,8 +21,8 @@ class Query:
         return f"{len(data) * times} {unit}"
 
     @trilith.api
-    async def scale(self, x: NDArray[np.float32], by: float = 1.0) -> NDArray[np.float32]:
-        return x * np.float32(by)
+    async def scale(self, x: NDArray[np.float32], by: float = 1.0, steps: list[int] = []) -> NDArray[np.float32]:  # noqa: B006
+        return x * np.float32(by) * (1 + len(steps))
 
     @trilith.api
     async def plain(self, a: int, b: str = "b") -> str:
@@ -54,6 +55,16 @@ def test_scalars_come_beside_a_raw_body(ask):
     assert ask("size", "times=3&unit=5", b"ab", RAW) == b'"6 5"'
     assert ask("size", "unit=%C3%A9+b", b"ab", RAW) == '"2 é b"'.encode()
     assert ask("scale", "by=2", arrays.to_npy(np.float32([1, 2])), NPY) == b"[2.0,4.0]"
+
+
+def test_all_that_the_document_lists_is_read(ask):
+    paths = openapi_document(describe(Query))["paths"]
+    values = {"times": "2", "unit": "k", "by": "3", "steps": "[1,2]"}
+    listed = {path: [one["name"] for one in item["post"].get("parameters", [])] for path, item in paths.items()}
+    assert listed == {"/size": ["times", "unit"], "/scale": ["by", "steps"], "/plain": [], "/nothing": []}
+    assert ask("size", "&".join(f"{name}={values[name]}" for name in listed["/size"]), b"ab", RAW) == b'"4 k"'
+    array = arrays.to_npy(np.float32([1, 2]))
+    assert ask("scale", "&".join(f"{name}={values[name]}" for name in listed["/scale"]), array, NPY) == b"[9.0,18.0]"
 
 
 def test_scalars_come_without_a_body(ask):
