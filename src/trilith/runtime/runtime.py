@@ -215,7 +215,8 @@ class Runtime:
             DeadlineExceeded: its time passed.
             ModelError: the model failed.
         """
-        answer: asyncio.Future[InferResponse] = asyncio.get_running_loop().create_future()
+        loop = self._loop if self._started else asyncio.get_running_loop()
+        answer: asyncio.Future[InferResponse] = loop.create_future()
         ticket = self.submit(request, context, functools.partial(_resolve, answer))
         try:
             return await answer

@@ -253,6 +253,10 @@ class Peer:
         self._sender.send(frames.NOTICE, 0, meta)
         self._check_unsent()
 
+    def flush(self) -> None:
+        """Writes what waits for the end of the loop's turn, for an owner whose loop does not run meanwhile."""
+        self._channel.flush()
+
     # --- Answering: for IncomingCall
 
     def send_accept(self, call_id: int) -> None:

@@ -133,7 +133,10 @@ class AnswerReader:
     def _fits(self, shape: tuple[int, ...], dims: tuple[int, ...], rows: int) -> bool:
         if len(shape) != len(dims) or (self._batched and shape[0] != rows):
             return False
-        return all(wanted in (-1, given) for given, wanted in zip(shape, dims, strict=True))
+        for given, wanted in zip(shape, dims, strict=True):  # noqa: SIM110 - a generator costs more than it checks
+            if wanted not in (-1, given):
+                return False
+        return True
 
     def _wrong_datatype(self, spec: TensorSpec, word: str) -> ModelError:
         return ModelError(

@@ -119,6 +119,10 @@ class Worker:
             loop.run_forever()  # until a call has come, or the end
             while self._calls:
                 self._answer(hosted, self._calls.popleft())
+                if self._peer is not None:
+                    # The loop's next turn may come after the next execution. Not before the call's memory was let go:
+                    # the runtime puts the next call there, where it is warm.
+                    self._peer.flush()
         if self._peer is not None:
             loop.run_until_complete(self._peer.close(1.0))
 
