@@ -1,6 +1,7 @@
 """The command line. One small file a command; each is imported when it is called, so that `trilith serve` starts fast.
 
-Rule: a `SetupError` is one sentence for a person and exit code 2; a traceback means a Bug.
+Rule: a `SetupError`, or an option that there is not, is one sentence for a person and exit code 2; a traceback means a
+Bug.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
 from trilith import __version__
 from trilith.errors import TrilithError
@@ -37,7 +38,12 @@ def make_app() -> App:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `trilith` command."""
     try:
-        result = make_app()(arguments)
+        result = make_app()(arguments, print_error=False, exit_on_error=False)
+    except CycloptsError as error:
+        from trilith.cli.mistakes import sentence
+
+        sys.stderr.write(f"trilith: {sentence(error)}\n")
+        raise SystemExit(2) from None
     except TrilithError as error:
         sys.stderr.write(f"trilith: {error.message}\n")
         raise SystemExit(2) from None

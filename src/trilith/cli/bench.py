@@ -127,8 +127,9 @@ def _plan(
     from trilith.measure import BenchPlan
 
     duration_s, timeout_s = parse_duration_s("--duration", duration), parse_duration_s("--timeout", timeout)
-    if duration_s <= 0 or timeout_s <= 0:
-        raise InvalidConfig("--duration and --timeout must be longer than 0")
+    for option, given, given_s in (("--duration", duration, duration_s), ("--timeout", timeout, timeout_s)):
+        if given_s <= 0:
+            raise InvalidConfig(f"{option} must be longer than 0, got {given!r}")
     return BenchPlan(
         target=target,
         method=method.upper() if method is not None else ("POST" if bodies else "GET"),

@@ -79,7 +79,9 @@ def convert(source: Path, destination: Path | None = None, /) -> int:
         with destination.open("x", encoding="utf-8") as file:
             file.write(written)
     except FileExistsError:
-        raise InvalidConfig(f"{destination} exists already; it is left as it is") from None
+        raise InvalidConfig(
+            f"{destination} exists already and is left as it is; remove it, or name another file"
+        ) from None
     except OSError as error:
         raise InvalidConfig(f"{destination} cannot be written: {error.strerror}") from None
     return 0

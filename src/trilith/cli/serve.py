@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
 from trilith.errors import InvalidConfig
+
+_LAST_PORT: Final = 65535
 
 
 def serve(
@@ -115,31 +118,39 @@ def serve(
             f"{target} is the folder of one model; serve the folder that it lies in: "
             f"`trilith serve {os.path.relpath(folder.resolve().parent)}`"
         )
-    if replicas is not None and replicas < 1:
-        raise InvalidConfig(f"--replicas must be at least 1, got {replicas}")
-    if max_body_mb < 1:
-        raise InvalidConfig(f"--max-body-mb must be at least 1, got {max_body_mb}")
+    for option, number, least, most in (
+        ("--http-port", http_port, 0, _LAST_PORT),
+        ("--grpc-port", grpc_port, 0, _LAST_PORT),
+        ("--metrics-port", metrics_port, 0, _LAST_PORT),
+        ("--replicas", 1 if replicas is None else replicas, 1, 65536),
+        ("--repository-poll-secs", repository_poll_secs, 0.001, math.inf),
+        ("--model-load-thread-count", model_load_thread_count, 1, 1024),
+        ("--model-load-timeout-s", model_load_timeout_s, 0, math.inf),
+        ("--drain-timeout-s", drain_timeout_s, 0, math.inf),
+        ("--unresponsive-timeout-s", unresponsive_timeout_s, 0.001, math.inf),
+        ("--max-body-mb", max_body_mb, 1, 1 << 20),
+    ):
+        if not least <= number <= most or number == math.inf:
+            allowed = f"at least {least:g} and finite" if most == math.inf else f"from {least:g} to {most:g}"
+            raise InvalidConfig(f"{option} must be {allowed}, got {number:g}")
     if (tls_certificate is None) != (tls_key is None):
-        raise InvalidConfig("--tls-certificate and --tls-key go together")
+        given, missing = ("--tls-key", "--tls-certificate") if tls_key else ("--tls-certificate", "--tls-key")
+        raise InvalidConfig(f"--tls-certificate and --tls-key go together: got {given} alone, give {missing} too")
     if tls_client_ca is not None and tls_certificate is None:
-        raise InvalidConfig("--tls-client-ca needs --tls-certificate and --tls-key")
-    for option, port in (("--http-port", http_port), ("--grpc-port", grpc_port), ("--metrics-port", metrics_port)):
-        if not 0 <= port <= 65535:
-            raise InvalidConfig(f"{option} must be from 0 to 65535, got {port}")
+        raise InvalidConfig(
+            f"--tls-client-ca {tls_client_ca} needs --tls-certificate and --tls-key: clients show theirs over TLS"
+        )
     chosen = [port for port in (http_port, grpc_port, metrics_port) if port]
     if len(set(chosen)) < len(chosen):
-        raise InvalidConfig("--http-port, --grpc-port and --metrics-port must differ")
+        raise InvalidConfig(
+            f"--http-port, --grpc-port and --metrics-port must differ, got {http_port}, {grpc_port} and {metrics_port};"
+            " 0 lets the system choose"
+        )
     for folder in models:
         if not folder.is_dir():
             raise InvalidConfig(f"--models {folder}: there is no such folder")
     if load_model and model_control_mode != "explicit":
         raise InvalidConfig(f"--load-model needs --model-control-mode explicit, got {model_control_mode}")
-    if repository_poll_secs <= 0:
-        raise InvalidConfig(f"--repository-poll-secs must be above 0, got {repository_poll_secs}")
-    if model_load_thread_count < 1:
-        raise InvalidConfig(f"--model-load-thread-count must be at least 1, got {model_load_thread_count}")
-    if model_load_timeout_s < 0:
-        raise InvalidConfig(f"--model-load-timeout-s must be at least 0, got {model_load_timeout_s}")
     for root in model_repository:
         if "://" not in root and not Path(root).is_dir():
             raise InvalidConfig(f"--model-repository {root}: there is no such folder")

@@ -57,13 +57,13 @@ def _check_method(target: object) -> None:
     if isinstance(target, (staticmethod, classmethod, property)):
         raise InvalidConfig(f"@trilith.api stands on a plain method with `self`, not on a {type(target).__name__}")
     if isinstance(target, BatchedMethod) or hasattr(target, API_ATTRIBUTE):
-        raise InvalidConfig(f"{target.__qualname__} is declared with @trilith.api twice")  # type: ignore[attr-defined]
+        raise InvalidConfig(f"{target.__qualname__} is declared with @trilith.api twice; leave one out")  # type: ignore[attr-defined]
     if not inspect.isfunction(target):
         raise InvalidConfig(
             f"@trilith.api stands on a method of a class, got {target!r}; a class or function takes @trilith.service"
         )
     if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
-        raise InvalidConfig(f"{target.__qualname__} is a generator; a method answers with one value")
+        raise InvalidConfig(f"{target.__qualname__} is a generator; a method answers with one value: return a list")
 
 
 @overload
@@ -126,9 +126,11 @@ def service(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:
     if SERVICE_ATTRIBUTE in vars(target):
-        raise InvalidConfig(f"{target.__name__} is declared with @trilith.service twice")
+        raise InvalidConfig(f"{target.__name__} is declared with @trilith.service twice; leave one out")
     if not target.__dictoffset__:
-        raise InvalidConfig(f"{target.__name__} has __slots__ and no __dict__; a service class needs one")
+        raise InvalidConfig(
+            f"{target.__name__} has __slots__ and no __dict__, which a service class needs; leave __slots__ out"
+        )
     _check_constructor(target)
     spec = ServiceSpec(target, options)
     for name, value in _members(target).items():
@@ -178,9 +180,11 @@ def _members(target: type) -> dict[str, Any]:
 
 def _function_spec(target: Callable[..., Any], options: dict[str, Any]) -> ServiceSpec:
     if hasattr(target, SERVICE_ATTRIBUTE):
-        raise InvalidConfig(f"{target.__name__} is declared with @trilith.service twice")
+        raise InvalidConfig(f"{target.__name__} is declared with @trilith.service twice; leave one out")
     if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
-        raise InvalidConfig(f"{target.__name__} is a generator; a service function answers with one value")
+        raise InvalidConfig(
+            f"{target.__name__} is a generator; a service function answers with one value: return a list"
+        )
     of_method = {name: value for name, value in options.items() if name in ("route", "batch", "idempotent")}
     of_service = {name: value for name, value in options.items() if name not in of_method}
     spec = ServiceSpec(target, read_options(ServiceOptions, "@trilith.service", of_service))
@@ -206,7 +210,10 @@ def _read_early(spec: ServiceSpec) -> None:
         _check_name(method)
         for route in method.routes:
             if route in routes:
-                raise InvalidConfig(f"{spec.name}: {routes[route]} and {method.name} have the same route {route}")
+                raise InvalidConfig(
+                    f"{spec.name}: {routes[route]} and {method.name} have the same route {route}; give one of them "
+                    "another: @trilith.api(route='/...')"
+                )
             routes[route] = method.name
 
 

@@ -147,7 +147,9 @@ def model(reference: str, *, placement: Placement = "node") -> ModelProxy:
         InvalidConfig: an argument is wrong.
     """
     if not _is_name(reference):
-        raise InvalidConfig(f"trilith.model takes a name, got {reference!r}")
+        raise InvalidConfig(
+            f"trilith.model takes the name of a model, like trilith.model('ocr-rec'), got {reference!r}"
+        )
     if placement not in _PLACEMENTS:
         raise InvalidConfig(f"trilith.model({reference!r}): placement must be 'node' or 'replica', got {placement!r}")
     return cast("ModelProxy", ModelReference(reference, placement))

@@ -170,7 +170,9 @@ def service_graph(root: ServiceSpec) -> list[ServiceSpec]:
 def _visit(spec: ServiceSpec, above: tuple[ServiceSpec, ...], order: list[ServiceSpec]) -> None:
     if spec in above:
         circle = " -> ".join(one.name for one in (*above[above.index(spec) :], spec))
-        raise InvalidConfig(f"services depend on each other in a circle: {circle}")
+        raise InvalidConfig(
+            f"services depend on each other in a circle: {circle}; move what both need into a third one"
+        )
     if spec in order:
         return
     for dependency in spec.dependencies.values():

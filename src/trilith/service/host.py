@@ -32,7 +32,7 @@ from typing import Any, Final, TypeVar
 from trilith.core.context import Context, current_context
 from trilith.core.foreign import named_error
 from trilith.core.timeline import DECODED, STARTED, Timeline
-from trilith.errors import Cancelled, DeadlineExceeded, Draining, NotFound, SetupError, TrilithError
+from trilith.errors import Cancelled, DeadlineExceeded, Draining, SetupError, TrilithError
 from trilith.runtime import Halves
 from trilith.service.batching import Item
 from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
@@ -44,7 +44,7 @@ from trilith.service.failure import explain
 from trilith.service.local import bound_method, build
 from trilith.service.ports import Resolver
 from trilith.service.proxy import ModelProxy
-from trilith.service.spec import ServiceSpec, spec_of
+from trilith.service.spec import ServiceSpec, no_method, spec_of
 from trilith.service.tracing import enter
 
 __all__ = ["OnDone", "Outcome", "ServiceCall", "ServiceHost"]
@@ -179,9 +179,7 @@ class ServiceHost:
     def _refuse(self, call: ServiceCall) -> TrilithError:
         if self._stopped:
             return Draining(f"{self.spec.name} is stopping")
-        return NotFound(
-            f"service {self.spec.name} has no method {call.meta.method!r}; it has {', '.join(self._methods)}"
-        )
+        return no_method(self.spec, call.meta.method)
 
     def _begin(self, call: ServiceCall, hosted: HostedMethod) -> None:
         now = _now()

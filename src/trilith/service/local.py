@@ -15,12 +15,11 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from trilith.errors import NotFound
 from trilith.service.batching import columns, split_results
 from trilith.service.depends import Wiring, wire
 from trilith.service.local_batches import LocalBatches
 from trilith.service.ports import ModelCaller, Placement
-from trilith.service.spec import MethodSpec, ServiceSpec
+from trilith.service.spec import MethodSpec, ServiceSpec, no_method
 
 
 def build(spec: ServiceSpec, wiring: Wiring) -> Any:
@@ -94,7 +93,7 @@ class InProcessCaller:
         try:
             return self._spec.methods[name]
         except KeyError:
-            raise NotFound(f"service {self._spec.name} has no method {name!r}") from None
+            raise no_method(self._spec, name) from None
 
     async def call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The method's result; calls of a batched method that come together are joined."""

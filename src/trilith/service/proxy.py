@@ -120,7 +120,9 @@ class ModelProxy:
             )
         inputs = dict(zip(names, arrays, strict=False))
         if twice := sorted(inputs.keys() & named.keys()):
-            raise InvalidInput(f"model {self.reference}: input {twice[0]} is given by position and by name")
+            raise InvalidInput(
+                f"model {self.reference}: input {twice[0]} is given by position and by name; give it once"
+            )
         return inputs | named
 
     async def prepare(self) -> ModelSignature:

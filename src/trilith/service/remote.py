@@ -8,11 +8,10 @@ from typing import Any, Final, Protocol
 
 from trilith.core.context import Context
 from trilith.core.timeline import ANSWERED, SENT, Timeline
-from trilith.errors import NotFound
 from trilith.service.codecs import native
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.result import ResultDecoder
-from trilith.service.spec import ServiceSpec
+from trilith.service.spec import ServiceSpec, no_method
 from trilith.service.tracing import context as context_of_call
 from trilith.service.tracing import tracing
 from trilith.wire.calls import NATIVE_CONTENT_TYPE, CallMeta, ResultMeta
@@ -63,7 +62,5 @@ class RemoteServiceCaller:
     def _make_decoder(self, method: str) -> ResultDecoder:
         spec = self._spec.methods.get(method)
         if spec is None:
-            raise NotFound(
-                f"service {self._spec.name} has no method {method!r}; it has {', '.join(self._spec.methods)}"
-            )
+            raise no_method(self._spec, method)
         return ResultDecoder(spec.signature, spec.where)

@@ -305,7 +305,9 @@ def _item(annotation: Any, where: str) -> Any:
 
 def _check_not_stream(annotation: Any, where: str) -> None:
     if (typing.get_origin(annotation) or annotation) in _STREAMS:
-        raise InvalidConfig(f"{where} is a stream ({shown_type(annotation)}); a method answers with one value")
+        raise InvalidConfig(
+            f"{where} is a stream ({shown_type(annotation)}); a method answers with one value: write list[...]"
+        )
 
 
 def shown_type(annotation: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from trilith.errors import InvalidConfig
+from trilith.errors import InvalidConfig, NotFound
 from trilith.service.options import ApiOptions, ServiceOptions
 from trilith.service.signature import MethodSignature, read_signature
 
@@ -44,7 +44,9 @@ class MethodSpec:
                 batched=self.options.batch is not None,
             )
         except NameError as error:
-            raise InvalidConfig(f"{self.where}: an annotation cannot be resolved: {error}") from error
+            raise InvalidConfig(
+                f"{self.where}: an annotation cannot be resolved: {error}; import the name where the method is defined"
+            ) from error
 
     @property
     def asynchronous(self) -> bool:
@@ -123,5 +125,12 @@ def spec_of(target: object) -> ServiceSpec:
     if isinstance(own, ServiceSpec):
         return own
     if isinstance(target, type) and isinstance(getattr(target, SERVICE_ATTRIBUTE, None), ServiceSpec):
-        raise InvalidConfig(f"{target.__name__} inherits from a service; put @trilith.service on it too")
+        raise InvalidConfig(
+            f"{target.__name__} inherits from a service and is none itself: put @trilith.service on it too"
+        )
     raise InvalidConfig(f"{getattr(target, '__name__', target)!r} is not a service: put @trilith.service on it")
+
+
+def no_method(spec: ServiceSpec, name: str) -> NotFound:
+    """The error for a call of a method that the service does not have."""
+    return NotFound(f"service {spec.name} has no method {name!r}; it has {', '.join(spec.methods)}")

@@ -70,7 +70,7 @@ def test_options_that_contradict_each_other(serve, tmp_path):
     write(tmp_path / "models", "a")
     for arguments, says in [
         (("--load-model", "a"), "--load-model needs --model-control-mode explicit"),
-        (("--repository-poll-secs", "0"), "--repository-poll-secs must be above 0"),
+        (("--repository-poll-secs", "0"), "--repository-poll-secs must be at least 0.001"),
         (("--model-load-timeout-s", "-1"), "--model-load-timeout-s must be at least 0"),
         (("--model-repository", tmp_path / "nope"), "there is no such folder"),
         (("--model-control-mode", "explicit", "--load-model", "b"), "model 'b' is in none of the repositories"),

@@ -64,6 +64,67 @@ def test_what_a_folder_of_one_model_looks_like(tmp_path, files, one):
     assert _is_one_model(tmp_path) is one
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["serve", "app:A", "--port", "80"], "there is no option --port; here it is --http-port"),
+        (["serve", "app:A", "--port=80"], "there is no option --port; here it is --http-port"),
+        (["serve", "app:A", "--workers", "3"], "there is no option --workers; here it is --replicas."),
+        (["serve", "app:A", "--model-repo", "m"], "no option --model-repo. Did you mean --model-repository?"),
+        (["serve", "app:A", "-p", "3"], "there is no option -p."),
+        (["serve", "app:A", "other"], "'other' is one argument too many."),
+        (["serve", "app:A", "--compat", "tri"], 'Invalid value "tri" for --compat. Choose from: "trilith", "triton".'),
+        (["serv"], 'Unknown command "serv". Did you mean "serve"?'),
+        (["models", "chek"], "`trilith models --help` lists what there is"),
+        (["bench"], "`trilith bench --help` lists what there is"),
+    ],
+)
+def test_what_no_command_understands_is_one_sentence(say, arguments, message):
+    status, said = say(*arguments)
+    assert status == 2
+    assert message in said
+    assert said.startswith("trilith: ")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--http-port", "65536"],
+        ["--grpc-port", "-1"],
+        ["--replicas", "0"],
+        ["--replicas", "100000"],
+        ["--repository-poll-secs", "nan"],
+        ["--repository-poll-secs", "0"],
+        ["--model-load-thread-count", "0"],
+        ["--model-load-timeout-s", "-1"],
+        ["--drain-timeout-s", "-0.5"],
+        ["--drain-timeout-s", "inf"],
+        ["--unresponsive-timeout-s", "0"],
+        ["--max-body-mb", "0"],
+    ],
+)
+def test_numbers_out_of_their_range_are_refused_by_name(say, arguments):
+    status, said = say("serve", "app:A", *arguments)
+    assert status == 2
+    assert said.startswith(f"trilith: {arguments[0]} must be ")
+    assert said.endswith(f", got {arguments[1]}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tls-key", "key.pem"], "got --tls-key alone, give --tls-certificate too"),
+        (["--tls-certificate", "c.pem"], "got --tls-certificate alone, give --tls-key too"),
+        (["--tls-client-ca", "ca.pem"], "--tls-client-ca ca.pem needs --tls-certificate and --tls-key"),
+        (["--grpc-port", "8000"], "must differ, got 8000, 8000 and 8002; 0 lets the system choose"),
+    ],
+)
+def test_options_that_do_not_go_together(say, arguments, message):
+    status, said = say("serve", "app:A", *arguments)
+    assert (status, message in said) == (2, True)
+
+
 def test_no_server_is_not_well(say):
     assert say("status") == (1, "no server is running; start one with `trilith serve TARGET`\n")
     status, said = say("status", "--json")

@@ -441,7 +441,7 @@ def test_depends_takes_services_alone():
 
 
 def test_model_takes_a_name_and_a_known_placement():
-    with pytest.raises(InvalidConfig, match="takes a name"):
+    with pytest.raises(InvalidConfig, match="takes the name of a model"):
         trilith.model("")
     with pytest.raises(InvalidConfig, match="placement must be 'node' or 'replica'"):
         trilith.model("m", placement="moon")  # type: ignore[arg-type]

@@ -238,7 +238,7 @@ def test_a_proxy_has_the_public_methods_alone():
     assert ocr.recognizer.read.__doc__ == "Reads one crop."
     with pytest.raises(AttributeError, match="service Detector has no public method 'sizes'; it has detect, diamond"):
         ocr.detector.sizes  # noqa: B018
-    with pytest.raises(TypeError, match="Detector is called by a method"):
+    with pytest.raises(TypeError, match="Detector is called by a method: "):
         ocr.detector()
 
 

@@ -319,6 +319,11 @@ def test_bytes_that_are_no_form_are_refused(body):
         parse_form(FORM, body)
 
 
+def test_what_is_wrong_with_a_form_is_said_of_the_method(call_once):
+    with pytest.raises(InvalidInput, match=r"^Forms.upload: the form is cut short: "):
+        call_once(Forms, "upload", form(("file", "x", "a.txt", ""))[:-6], FORM)
+
+
 def test_a_form_without_boundary_is_refused():
     with pytest.raises(InvalidInput, match="no boundary"):
         parse_form("multipart/form-data", WHOLE)

@@ -55,7 +55,8 @@ class _Methods(abc.ABC):
             return vars(self)[self._operations[0].method](*args, **kwargs)
         if "__call__" in vars(self):
             return vars(self)["__call__"](*args, **kwargs)
-        raise TypeError(f"{self!r} is called by a method")
+        methods = ", ".join(operation.method for operation in self._operations)
+        raise TypeError(f"{self!r} is called by a method: {methods}")
 
     def __getattr__(self, name: str) -> Any:
         methods = ", ".join(operation.method for operation in vars(self).get("_operations", ()))

@@ -158,8 +158,13 @@ def read_operations(document: dict[str, Any], url: str) -> list[Operation]:
             )
         )
     if not found:
-        raise Unsupported(f"{url}/openapi.json describes no method of a Trilith service")
+        raise Unsupported(
+            f"{url}/openapi.json describes no method of a service of Trilith; is it another server's address?"
+        )
     for operation in found:
         if is_client_name(operation.method):
-            raise Unsupported(f"{url} has a method {operation.method!r}, a name that the client needs for itself")
+            raise Unsupported(
+                f"{url} has a method {operation.method!r}, a name that the client needs for itself; name it otherwise "
+                "in the service, or call it by its path with any HTTP client"
+            )
     return [operation for operation in found if not operation.alias]

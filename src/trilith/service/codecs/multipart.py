@@ -47,7 +47,9 @@ class _Reading:
 
     def on_part_begin(self) -> None:
         if len(self.parts) >= _MAX_PARTS:
-            raise PayloadTooLarge(f"a form may have at most {_MAX_PARTS} parts")
+            raise PayloadTooLarge(
+                f"a form may have at most {_MAX_PARTS} parts, and this one has more; send lists as JSON"
+            )
         self.headers, self.body = {}, bytearray()
         self.name, self.value = bytearray(), bytearray()
 

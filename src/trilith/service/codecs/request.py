@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from trilith.errors import InvalidInput, UnsupportedMediaType
+from trilith.errors import InvalidInput, PayloadTooLarge, UnsupportedMediaType
 from trilith.service.codecs import media, native
 from trilith.service.codecs.checks import wrong_parts
 from trilith.service.codecs.files import RequestFolder
@@ -22,6 +22,7 @@ from trilith.wire.calls import NATIVE_CONTENT_TYPE
 
 if TYPE_CHECKING:
     from trilith.service.codecs.forms import FormReader
+    from trilith.service.codecs.multipart import Part
     from trilith.service.codecs.types import Adapter
 
 _EXPLAINED_BYTES: Final = 64 * 1024  # a larger body is not read again to say more of what is wrong in it
@@ -153,9 +154,7 @@ class RequestDecoder:
                 return self._without_body()
             return self.decode_plain(body) if self._plain is not None else self._decode_json(body)
         if kind == media.FORM:
-            from trilith.service.codecs.multipart import parse_form
-
-            return self._named(self._form_reader().read_form(parse_form(content_type, body), folder))
+            return self._named(self._form_reader().read_form(self._parts(content_type, body), folder))
         array = self._signature.npy_parameter
         if kind == media.NPY and array is not None:
             return self._decode_npy(array, body)
@@ -190,6 +189,14 @@ class RequestDecoder:
         values = self._form_reader().read_query(query, whole.name)
         arguments = self._decode_media(content_type, body, folder, "")
         return Arguments(arguments.args, arguments.kwargs | values)
+
+    def _parts(self, content_type: str, body: Buffer) -> list[Part]:
+        from trilith.service.codecs.multipart import parse_form
+
+        try:
+            return parse_form(content_type, body)
+        except (InvalidInput, PayloadTooLarge) as error:
+            raise type(error)(f"{self._where}: {error.message}") from error
 
     def _form_reader(self) -> FormReader:
         if self._form is None:
