@@ -12,7 +12,7 @@ import logging
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
-from trilith.errors import CapacityError, InvalidInput, SetupError, TrilithError, UnknownModel
+from trilith.errors import CapacityError, InvalidConfig, InvalidInput, SetupError, TrilithError, UnknownModel
 from trilith.runtime.changes import ControlMode, Listing, decide
 from trilith.runtime.fingerprint import Fingerprints
 from trilith.runtime.keeper import ModelKeeper
@@ -138,7 +138,9 @@ class RepositoryControl:
             if override is not None:
                 await asyncio.to_thread(override.write)
             await self._load_with(name, override)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, TrilithError):
+                _log.error("a client's load of model '%s' failed: %s", name, error.message)
             model = self._keeper.models.get(name)
             if override is not None and (model is None or model.override is not override):
                 await asyncio.to_thread(override.close)
@@ -155,14 +157,15 @@ class RepositoryControl:
                 )
         try:
             handles = await self._keeper.load(name, override=override)
-        except LoadFailed:
+        except LoadFailed as error:
+            if override is not None and all(isinstance(cause, InvalidConfig) for cause in error.causes):
+                raise InvalidInput(error.message) from error  # what the client's configuration says is not so
             raise
         except NoVersion as error:
             raise InvalidInput(error.message) from error
         except SetupError as error:
-            raise SetupError(
-                f"failed to load '{name}', failed to poll from model repository: {error.message}"
-            ) from error
+            kind = InvalidInput if override is not None and isinstance(error, InvalidConfig) else SetupError
+            raise kind(f"failed to load '{name}', failed to poll from model repository: {error.message}") from error
         failed = {handle.version: SetupError(handle.reason) for handle in handles if not handle.ready}
         if failed:
             raise LoadFailed(name, failed)

@@ -8,16 +8,17 @@ from trilith.core.tensor import TensorSpec
 from trilith.runtime.backends.port import LifeReport
 from trilith.runtime.life import ModelEvent, ModelState, next_state
 from trilith.runtime.loading import LoadedVersion
+from trilith.runtime.public_cause import public_cause
 from trilith.runtime.spec import ModelSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PUBLIC_REASONS: Final = {
-    ModelEvent.FAILED: "failed to load; see the server's log",
+_REASONS: Final = {
+    ModelEvent.FAILED: "failed to load",
     ModelEvent.UNLOADED: "unloaded",
     ModelEvent.STOPPED: "the runtime was stopped",
-    ModelEvent.LOST: "no instance is alive; see the server's log",
+    ModelEvent.LOST: "no instance is alive",
 }
 
 
@@ -96,8 +97,8 @@ class ModelHandle:
 
     @property
     def public_reason(self) -> str:
-        """The reason without the names of files of this machine, which any client may know."""
-        return "" if self._last_event is None else _PUBLIC_REASONS.get(self._last_event, "")
+        """The reason as any client may know it: without the files of this machine."""
+        return public_cause(self.reason, self.name)
 
     @property
     def versions(self) -> tuple[str, ...]:
@@ -122,7 +123,7 @@ class ModelHandle:
         self.state = next_state(self.state, event)
         self.recovering = False
         self._last_event = event
-        self.reason = reason or self.public_reason
+        self.reason = reason or _REASONS.get(event, "")
 
     def changed_life(self, report: LifeReport) -> None:
         """Notes that its instances all died, or that one lives again. For the runtime."""

@@ -20,6 +20,7 @@ from trilith.runtime.backends.port import Backend, ModelFile, RequestBackend
 from trilith.runtime.backends.reduced import ReducedBackend
 from trilith.runtime.batching import batching_config
 from trilith.runtime.load_run import LoadRun
+from trilith.runtime.public_cause import public_cause
 from trilith.runtime.repository import ModelPlan, read_labels
 from trilith.runtime.signature import Offer, complete
 from trilith.runtime.sources.progress import FetchEvent, Progress
@@ -35,12 +36,20 @@ class LoadFailed(SetupError):
     Args:
         name: the model's name.
         causes: why, by version.
+
+    Attributes:
+        public: the message as any client may know it.
     """
 
     def __init__(self, name: str, causes: Mapping[str, Exception]) -> None:
-        told = "; ".join(f"version {version} is at UNAVAILABLE state: {cause}" for version, cause in causes.items())
-        super().__init__(f"load failed for model '{name}': {told};")
+        super().__init__(_told(name, {version: str(cause) for version, cause in causes.items()}))
         self.causes = list(causes.values())
+        self.public = _told(name, {version: public_cause(str(cause), name) for version, cause in causes.items()})
+
+
+def _told(name: str, causes: Mapping[str, str]) -> str:
+    told = "; ".join(f"version {version} is at UNAVAILABLE state: {cause}" for version, cause in causes.items())
+    return f"load failed for model '{name}': {told};"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -301,9 +301,10 @@ class Runtime:
         handle = self.model(name, version)
         if handle.unloaded:
             raise UnknownModel(f"Request for unknown model: '{name}' has no available versions")
+        why = handle.public_reason or self._keeper.doing(name)
         raise NoReadyReplica(
             f"Request for unknown model: '{name}' version {handle.version or version} is not at ready state: it is "
-            f"{handle.state}; the server's log says why"
+            f"{handle.state}{why and f': {why}'}"
         )
 
 

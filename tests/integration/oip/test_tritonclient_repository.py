@@ -1,6 +1,7 @@
 """Model control with `tritonclient`, over HTTP and gRPC, against a whole server."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from oip_server import OipServer, write_models
 from tritonclient.utils import InferenceServerException
 
 from trilith.runtime import ControlMode
+from trilith.wire.oip_options import ProtocolOptions
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +99,56 @@ def test_refusals(client):
         client.unload_model("unknown_model")
     with pytest.raises(InferenceServerException, match="path traversal characters"):
         client.load_model("batched", config="{}", files={"file:1/../../../x": b"x"})
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ("{", "the parameter `config`: must be the JSON of a ModelConfig"),
+        ("[]", "the parameter `config`: must be the JSON of a ModelConfig: it is no JSON object"),
+        ('{"nonsense": 1}', 'no field named "nonsense"'),
+        ('{"max_batch_size": "eight"}', "max_batch_size"),
+        ('{"max_batch_size": -1}', "max_batch_size: must be >= 0, got -1"),
+        ('{"backend": "none"}', "affine: backend: model 'affine' wants 'none'"),
+        ('{"input": [{"name": "A", "data_type": "TYPE_FP32", "dims": [4]}]}', "the model says"),
+        ('{"version_policy": {"specific": {"versions": [9]}}}', "at least one version must be available"),
+        ("[" * 5000, "JSON nesting depth"),
+    ],
+)
+def test_a_wrong_configuration_is_the_clients_mistake(client, root, config, says):
+    with pytest.raises(InferenceServerException, match=re.escape(says)) as refused:
+        client.load_model("affine", config=config)
+    assert refused.value.status() in {"400", "StatusCode.INVALID_ARGUMENT"}
+    assert str(root) not in refused.value.message()
+
+
+def test_why_a_model_cannot_be_loaded_is_told_without_the_paths_of_the_server(client, root):
+    (root / "junk" / "1").mkdir(parents=True, exist_ok=True)
+    (root / "junk" / "1" / "model.onnx").write_bytes(b"junk")
+    says = (
+        "load failed for model 'junk': version 1 is at UNAVAILABLE state: junk/1/model.onnx: ONNX Runtime cannot load"
+    )
+    with pytest.raises(InferenceServerException, match=re.escape(says)) as refused:
+        client.load_model("junk")
+    assert refused.value.status() in {"500", "StatusCode.INTERNAL"}
+    assert str(root) not in refused.value.message()
+    state, reason = index(client)["junk"]
+    assert state == "UNAVAILABLE"
+    assert reason.startswith("junk/1/model.onnx: ONNX Runtime cannot load this file")
+    assert str(root) not in reason
+
+
+def test_compat_tells_the_whole_cause(root):
+    (root / "junk" / "1").mkdir(parents=True, exist_ok=True)
+    (root / "junk" / "1" / "model.onnx").write_bytes(b"junk")
+    options = ProtocolOptions(compat=True)
+    with OipServer().running(root, options, mode=ControlMode.EXPLICIT) as server:
+        for module, address in ((tritonclient.http, server.http), (tritonclient.grpc, server.grpc)):
+            with (
+                module.InferenceServerClient(address) as client,
+                pytest.raises(InferenceServerException, match=re.escape(str(root))),
+            ):
+                client.load_model("junk")
 
 
 def test_no_control_unless_it_is_explicit(server):

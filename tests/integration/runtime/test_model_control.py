@@ -190,7 +190,7 @@ def test_explicit(repository, serve, run, made):
                 "name": "b",
                 "version": "1",
                 "state": "UNAVAILABLE",
-                "reason": "failed to load; see the server's log",
+                "reason": "model 'b' version 1: ValueError: the file is broken",
             }
             for _ in range(2):
                 await control.unload("a", dependents=True)
@@ -255,8 +255,14 @@ def test_an_override_stands_before_the_folder(repository, serve, run, made, tmp_
             assert runtime.model("a").max_batch_size == 2
             await load("a", {})
             assert runtime.model("a").max_batch_size == 8
-            with pytest.raises(SetupError, match="the parameter `config`"):
-                await load("a", {"config": "{"})
+            for config in ("{", "[]", '{"nonsense": 1}', '{"max_batch_size": -1}', '{"backend": "none"}'):
+                with pytest.raises(InvalidInput, match="failed to load 'a', failed to poll from model repository"):
+                    await load("a", {"config": config})
+            lying = {"config": '{"input": [{"name": "x", "data_type": "TYPE_INT32", "dims": [2]}]}'}
+            with pytest.raises(
+                InvalidInput, match=r"load failed for model 'a': version 1 is at UNAVAILABLE state: .*INT32"
+            ):
+                await load("a", lying)
             sent = {"config": json.dumps({"backend": "files", "max_batch_size": 4}), "file:3/model.twin": b"sent"}
             await load("a", sent)
             assert (runtime.model("a").versions, runtime.model("a").max_batch_size) == (("3",), 4)

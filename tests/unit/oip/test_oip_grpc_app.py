@@ -145,7 +145,7 @@ def test_the_repository_index_names_no_file_of_the_server(app, runtime):
     call = FakeGrpcCall(b"RepositoryIndex")
     asyncio.run(app(call))
     (model,) = MESSAGES.RepositoryIndexResponse.FromString(call.answer).models
-    assert (model.state, model.reason) == ("UNAVAILABLE", "failed to load; see the server's log")
+    assert (model.state, model.reason) == ("UNAVAILABLE", "m: wrong")
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_repository_index(runtime, app, body, count):
         ([ModelEvent.LOADED, ModelEvent.RETIRED], ""),
         ([ModelEvent.LOADED, ModelEvent.RETIRED, ModelEvent.UNLOADED], "unloaded"),
         ([ModelEvent.LOADED, ModelEvent.STOPPED], "the runtime was stopped"),
-        ([ModelEvent.FAILED], "failed to load; see the server's log"),
+        ([ModelEvent.FAILED], "m/1/model.onnx: no such file"),
     ],
 )
 def test_the_repository_index_names_no_file_of_the_server(runtime, app, events, shown):
@@ -361,13 +361,14 @@ def test_metrics(runtime, metrics):
 def test_a_model_that_is_not_ready_says_so(app, runtime):
     _answer_of = json.dumps(BODY).encode()
     runtime.loaded["m"] = handle = ModelHandle(ModelSpec(name="m"), "1", [])
-    handle.became(ModelEvent.FAILED, "file missing")
+    handle.became(ModelEvent.FAILED, "/srv/models/m/1/x: missing")
     for request in (FakeHttpRequest("POST", PATH, _answer_of), FakeHttpRequest("GET", "/v2/models/m")):
         app(request)
         assert request.status == 503
         text = request.answer.decode()
         assert "'m' version 1 is not at ready state: it is UNAVAILABLE" in text
-        assert "file missing" not in text  # the reason may name files of the server; it is for the operator
+        assert "UNAVAILABLE: m/1/x: missing" in text
+        assert "/srv" not in text
 
 
 def test_a_bug_while_decoding_is_answered_and_counted_out(app, runtime, metrics, caplog):

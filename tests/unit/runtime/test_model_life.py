@@ -31,7 +31,7 @@ def test_a_failure_whose_text_looks_like_another_reason_is_a_failure():
     handle = ModelHandle(ModelSpec(name="m"), "1", [])
     handle.became(ModelEvent.FAILED, "unloaded")
     assert not handle.unloaded
-    assert (handle.reason, handle.public_reason) == ("unloaded", "failed to load; see the server's log")
+    assert (handle.reason, handle.public_reason) == ("unloaded", "unloaded")
     handle.became(ModelEvent.RETIRED)
     handle.became(ModelEvent.UNLOADED)
     assert handle.unloaded

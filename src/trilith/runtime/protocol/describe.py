@@ -57,7 +57,8 @@ def _checked(model: ModelPort, name: str) -> ModelPort:
         raise UnknownModel(f"Request for unknown model: '{name}' has no available versions: it was unloaded")
     if not is_ready(model):
         which = f"'{name}' version {model.version}" if model.version else f"'{name}'"
-        raise NoReadyReplica(f"{which} is not at ready state: it is {model.state}")
+        why = f": {model.public_reason}" if model.public_reason else ""
+        raise NoReadyReplica(f"{which} is not at ready state: it is {model.state}{why}")
     return model
 
 

@@ -89,7 +89,7 @@ class OipGrpc:
             b"ModelStatistics": self._model_statistics,
             **{name.encode(): functools.partial(switched_off.answer_grpc, name) for name in switched_off.methods()},
         }
-        self._repository_methods = grpc_methods(runtime.repository)
+        self._repository_methods = grpc_methods(runtime.repository, whole_causes=options.compat)
 
     def __call__(self, call: GrpcCall) -> Coroutine[Any, Any, None] | None:
         """Answers, or will answer from a callback (None), or when the repository has done what was asked."""

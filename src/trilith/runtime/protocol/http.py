@@ -124,7 +124,7 @@ class OipHttp:
 
     async def _answer_repository(self, request: HttpRequest, route: Route, body: bytes) -> None:
         try:
-            answer = await answer_http(self._runtime.repository, route, body)
+            answer = await answer_http(self._runtime.repository, route, body, whole_causes=self._compat)
         except TrilithError as error:
             self._refuse(request, error, route.endpoint)
             return

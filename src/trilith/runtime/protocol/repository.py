@@ -1,20 +1,23 @@
 """The model repository extension: index, load and unload, over HTTP and over gRPC.
 
-Rule: a request that names a repository is refused, as Triton refuses it: models are named without one.
+Rule 1: a request that names a repository is refused, as Triton refuses it: models are named without one.
+Rule 2: why a load failed is told without the files of this machine, unless whole causes are asked for.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 import orjson
 
-from trilith.errors import InvalidInput, Unsupported
+from trilith.errors import InvalidInput, SetupError, Unsupported
+from trilith.runtime.loading import LoadFailed
 from trilith.runtime.protocol.port import RepositoryPort
 from trilith.runtime.protocol.routes import Route
+from trilith.runtime.public_cause import public_cause
 from trilith.wire.oip_json import loads
 from trilith.wire.oip_messages import service_messages
 
@@ -22,8 +25,14 @@ HTTP_ENDPOINTS: Final = frozenset(("repository_index", "repository_load", "repos
 _FILE: Final = "file:"
 
 
-async def answer_http(repository: RepositoryPort, route: Route, body: bytes) -> bytes:
+async def answer_http(repository: RepositoryPort, route: Route, body: bytes, *, whole_causes: bool = False) -> bytes:
     """The body of the answer to one of `HTTP_ENDPOINTS`; status 200.
+
+    Args:
+        repository: the models.
+        route: the endpoint.
+        body: what was sent.
+        whole_causes: whether it is told with paths and tracebacks why a load failed.
 
     Raises:
         TrilithError: why there is none.
@@ -36,14 +45,32 @@ async def answer_http(repository: RepositoryPort, route: Route, body: bytes) -> 
     if not isinstance(parameters, dict):
         raise InvalidInput("Invalid value for 'parameters': expected a JSON object")
     if route.endpoint == "repository_load":
-        await repository.load(route.model, {key: _decoded(key, value) for key, value in parameters.items()})
+        given = {key: _decoded(key, value) for key, value in parameters.items()}
+        await _load(repository, route.model, given, whole_causes=whole_causes)
     else:
         await repository.unload(route.model, dependents=_flag(parameters, "unload_dependents"))
     return b"{}"
 
 
-def grpc_methods(repository: RepositoryPort) -> dict[bytes, Callable[[Any], Coroutine[Any, Any, Any]]]:
-    """The methods of the gRPC service, by name: each takes its request message and gives its response message."""
+async def _load(
+    repository: RepositoryPort, name: str, parameters: Mapping[str, str | bytes], *, whole_causes: bool
+) -> None:
+    try:
+        await repository.load(name, parameters)
+    except (SetupError, InvalidInput) as error:
+        if whole_causes:
+            raise
+        kind = InvalidInput if isinstance(error, InvalidInput) else SetupError
+        raise kind(error.public if isinstance(error, LoadFailed) else public_cause(error.message, name)) from error
+
+
+def grpc_methods(
+    repository: RepositoryPort, *, whole_causes: bool = False
+) -> dict[bytes, Callable[[Any], Coroutine[Any, Any, Any]]]:
+    """The methods of the gRPC service, by name: each takes its request message and gives its response message.
+
+    `whole_causes`: see `answer_http`.
+    """
 
     async def index(request: Any) -> Any:
         _refuse_repository(request.repository_name)
@@ -52,7 +79,8 @@ def grpc_methods(repository: RepositoryPort) -> dict[bytes, Callable[[Any], Coro
 
     async def load(request: Any) -> Any:
         _refuse_repository(request.repository_name)
-        await repository.load(request.model_name, {key: _sent(key, value) for key, value in request.parameters.items()})
+        given = {key: _sent(key, value) for key, value in request.parameters.items()}
+        await _load(repository, request.model_name, given, whole_causes=whole_causes)
         return service_messages().RepositoryModelLoadResponse()
 
     async def unload(request: Any) -> Any:
