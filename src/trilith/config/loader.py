@@ -22,6 +22,10 @@ from trilith.errors import InvalidConfig, UnknownReference
 ValueT = TypeVar("ValueT")
 
 _AT: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
+_NUMBERS: Final = (msgspec.inspect.IntType, msgspec.inspect.FloatType)
+_OUTSIDE: Final = re.compile(
+    r"^(?:Expected `(?:int|float)` (?:<|>)=? |Number out of range|Expected `(?:int|float)[^`]*`, got )"
+)
 _UNKNOWN: Final = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
 
 
@@ -113,12 +117,46 @@ def _yaml_problem(error: yaml.YAMLError) -> str:
 def _problem(message: str, value: Any, kind: type[Any], root: str) -> str:
     found = _AT.match(message)
     what, path = (found["what"], (found["path"] or "").replace("[...]", "[*]")) if found else (message, "")
-    keys = [root] if root else []
-    keys += [key for key in path.removeprefix("$").split(".") if key]
+    path = path.replace("key` in `", "")  # of a mapping with a wrong key msgspec says so
+    inner = [key for key in path.removeprefix("$").split(".") if key]
+    keys = [root, *inner] if root else inner
     unknown = _UNKNOWN.match(what)
-    if unknown is None:
-        return f"{_joined(keys)}{what}"
-    return f"{_joined([*keys, unknown['name']])}unknown key{_suggestion(unknown['name'], kind, path)}"
+    if unknown is not None:
+        return f"{_joined([*keys, unknown['name']])}unknown key{_suggestion(unknown['name'], kind, path)}"
+    if _OUTSIDE.match(what):
+        what = _range_problem(what, value, kind, inner)
+    return f"{_joined(keys)}{what}"
+
+
+def _range_problem(what: str, value: Any, kind: type[Any], keys: list[str]) -> str:
+    """The whole range of the number at `keys`, of which msgspec names one end at most; and what came."""
+    numbers = [each for each in _members(_type_at(kind, keys)) if isinstance(each, _NUMBERS)]
+    if len(numbers) != 1 or numbers[0].le is None or not (least := _least(numbers[0])):
+        return what
+    integer = isinstance(numbers[0], msgspec.inspect.IntType)
+    allowed = f"must be {'an integer' if integer else 'a number'} {least} to {numbers[0].le}"
+    got = _value_at(value, keys)
+    return f"{allowed}, got {got!r:.100}" if isinstance(got, int | float | str) else allowed
+
+
+def _least(number: Any) -> str:
+    if number.ge is not None:
+        return f"from {number.ge}"
+    return f"above {number.gt} and up" if number.gt is not None else ""
+
+
+def _value_at(value: Any, keys: list[str]) -> Any:
+    """What stands at `keys`; None where the path does not tell."""
+    for key in keys:
+        name, *indices = key.replace("]", "").split("[")
+        for step in ([name] if name else []) + indices:
+            if isinstance(value, Mapping):
+                value = value.get(step)
+            elif isinstance(value, list) and step.isdecimal():
+                value = value[int(step)]
+            else:
+                return None
+    return value
 
 
 def _joined(keys: list[str]) -> str:
@@ -135,27 +173,35 @@ def _suggestion(name: str, kind: type[Any], path: str) -> str:
 
 def _known_keys(kind: type[Any], keys: list[str]) -> list[str]:
     """The keys of the struct that stands at `keys` under `kind`; empty when the types do not tell."""
-    info: Any = msgspec.inspect.type_info(kind)
-    for key in keys:
-        name, _, index = key.partition("[")
-        info = _field_type(info, name) if name else info
-        if index:
-            info = next((getattr(member, "item_type", None) for member in _members(info) if _is_list(member)), None)
     known = [
         field.encode_name
-        for member in _members(info)
+        for member in _members(_type_at(kind, keys))
         if isinstance(member, msgspec.inspect.StructType)
         for field in member.fields
     ]
     return sorted(set(known))
 
 
+def _type_at(kind: type[Any], keys: list[str]) -> Any:
+    """What msgspec knows of the type at `keys` under `kind`; None when the types do not tell."""
+    info: Any = msgspec.inspect.type_info(kind)
+    for key in keys:
+        name, _, index = key.partition("[")
+        info = _field_type(info, name) if name else info
+        if index:
+            info = next((item for member in _members(info) if (item := _item_type(member)) is not None), None)
+    return info
+
+
 def _members(info: Any) -> list[Any]:
     return list(info.types) if isinstance(info, msgspec.inspect.UnionType) else [info]
 
 
-def _is_list(info: Any) -> bool:
-    return isinstance(info, msgspec.inspect.CollectionType | msgspec.inspect.VarTupleType)
+def _item_type(info: Any) -> Any:
+    """The type of what stands in a list, or at the keys of a mapping."""
+    if isinstance(info, msgspec.inspect.CollectionType | msgspec.inspect.VarTupleType):
+        return getattr(info, "item_type", None)
+    return info.value_type if isinstance(info, msgspec.inspect.DictType) else None
 
 
 def _field_type(info: Any, name: str) -> Any:

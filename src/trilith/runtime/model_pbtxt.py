@@ -8,17 +8,18 @@ Rule 3: this file turns text into a `ModelSpec` and knows nothing of models. The
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from google.protobuf import text_format
-from google.protobuf.message import Message
 
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.joining import BatchInput, BatchInputKind, BatchOutput
+from trilith.runtime.model_fields import STRING_OR_COMMENT, check_fields, parse_problem
+from trilith.runtime.ranges import THREADS
 from trilith.runtime.schedule import QueuePolicy, TimeoutAction
 from trilith.runtime.spec import (
     DeclaredTensor,
@@ -35,53 +36,11 @@ from trilith.wire.oip_messages import model_config_messages
 PLATFORM_BACKENDS: Final[Mapping[str, str]] = {"onnxruntime_onnx": "onnxruntime", "pytorch_libtorch": "pytorch"}
 """Backends by Triton's older `platform` names."""
 
-_Tree = Mapping[str, "Mapping[str, Any] | None"]
-_POLICY: Final[_Tree] = {
-    "timeout_action": None,
-    "default_timeout_microseconds": None,
-    "allow_timeout_override": None,
-    "max_queue_size": None,
-}
-_HONOURED: Final[_Tree] = {
-    "name": None,
-    "platform": None,
-    "backend": None,
-    "version_policy": {"latest": {"num_versions": None}, "all": {}, "specific": {"versions": None}},
-    "max_batch_size": None,
-    "input": {
-        "name": None,
-        "data_type": None,
-        "format": None,
-        "dims": None,
-        "optional": None,
-        "allow_ragged_batch": None,
-    },
-    "output": {"name": None, "data_type": None, "dims": None, "label_filename": None},
-    "batch_input": {"kind": None, "target_name": None, "data_type": None, "source_input": None},
-    "batch_output": {"kind": None, "target_name": None, "source_input": None},
-    "instance_group": {"name": None, "kind": None, "count": None},
-    "dynamic_batching": {
-        "preferred_batch_size": None,
-        "max_queue_delay_microseconds": None,
-        "preserve_ordering": None,
-        "priority_levels": None,
-        "default_priority_level": None,
-        "default_queue_policy": _POLICY,
-        "priority_queue_policy": None,
-    },
-    "optimization": {"graph": {"level": None}},
-    "default_model_filename": None,
-    "model_warmup": None,
-    "parameters": None,
-    # Present but empty, these say what is so anyway.
-    "response_cache": {},
-    "model_transaction_policy": {},
-}
 _CPU_KINDS: Final = ("KIND_AUTO", "KIND_CPU")
 _GRAPH_LEVELS: Final[Mapping[int, str]] = {-1: "basic", 0: "all", 1: "extended", 2: "none"}
 """`optimization.graph.level` as Triton's ONNX Runtime backend reads it: 2 turns optimization off."""
 
-_STRING_OR_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*')
+_MOST_DIGITS: Final = 20
 _MAX_BATCH_SIZE: Final = re.compile(r"\bmax_batch_size\s*:")
 
 
@@ -107,9 +66,11 @@ def parse_model_pbtxt(text: str, name: str, *, source: str) -> ModelSpec:
     try:
         text_format.Parse(text, config)
     except text_format.ParseError as error:
-        raise InvalidConfig(f"{source}: {error}") from error
-    for field in _refused(config, _HONOURED):
-        raise InvalidConfig(f"{source}: {field}: this field of Triton's is not offered by Trilith; remove it")
+        raise InvalidConfig(f"{source}: {parse_problem(text, error)}") from error
+    try:
+        check_fields(config)
+    except InvalidConfig as error:
+        raise InvalidConfig(f"{source}: {error.message}") from error
     if config.name not in ("", name):
         raise InvalidConfig(f"{source}: name: must be that of the folder ({name!r}) or left out, got {config.name!r}")
     try:
@@ -120,23 +81,10 @@ def parse_model_pbtxt(text: str, name: str, *, source: str) -> ModelSpec:
 
 def says_max_batch_size(text: str) -> bool:
     """Whether the text sets it: protobuf does not tell a 0 that was written from one that was not."""
-    return _MAX_BATCH_SIZE.search(_STRING_OR_COMMENT.sub('""', text)) is not None
-
-
-def _refused(message: Message, honoured: _Tree, path: str = "") -> Iterator[str]:
-    """The paths of the set fields that `honoured` lacks."""
-    for field, value in message.ListFields():
-        here = f"{path}{field.name}"
-        if field.name not in honoured:
-            yield here
-        elif (inner := honoured[field.name]) is not None:
-            for nested in [value] if isinstance(value, Message) else value:
-                yield from _refused(nested, inner, f"{here}.")
+    return _MAX_BATCH_SIZE.search(STRING_OR_COMMENT.sub('""', text)) is not None
 
 
 def _spec(config: Any, name: str, *, says_max_batch_size: bool) -> ModelSpec:
-    if config.max_batch_size < 0:
-        raise InvalidConfig(f"max_batch_size: must be >= 0, got {config.max_batch_size}")
     backend = config.backend or PLATFORM_BACKENDS.get(config.platform, config.platform)
     parameters = {key: value.string_value for key, value in sorted(config.parameters.items())}
     spec = ModelSpec(
@@ -175,7 +123,7 @@ def with_session(spec: ModelSpec) -> ModelSpec:
 def _tensor(tensor: Any, path: str) -> DeclaredTensor:
     if not tensor.name:
         raise InvalidConfig(f"{path}.name: is missing")
-    if any(dimension < -1 or dimension == 0 for dimension in tensor.dims):
+    if 0 in tensor.dims:
         raise InvalidConfig(f"{path}.dims: each must be >= 1, or -1 for any size; got {list(tensor.dims)}")
     return DeclaredTensor(
         name=tensor.name,
@@ -250,8 +198,6 @@ def _instances(groups: Any) -> InstanceConfig:
         kind = kinds.Name(group.kind)
         if kind not in _CPU_KINDS:
             raise InvalidConfig(f"instance_group[{at}].kind: must be one of {', '.join(_CPU_KINDS)}, got {kind}")
-        if group.count < 0:
-            raise InvalidConfig(f"instance_group[{at}].count: must be >= 1, got {group.count}")
     named = tuple(InstanceGroup(name=group.name, count=group.count or 1) for group in groups)
     return InstanceConfig(count=sum(group.count for group in named) or 1, groups=named)
 
@@ -311,7 +257,8 @@ def _session(parameters: Mapping[str, str], level: int) -> SessionConfig:
     entries: dict[str, str] = {}
     for key, value in parameters.items():
         if key in ("intra_op_thread_count", "inter_op_thread_count"):
-            known[key.replace("_thread_count", "_threads")] = _count(key, value)
+            known[key.replace("_thread_count", "_threads")] = count = _count(key, value)
+            THREADS.check(f"parameters.{key}", count)
         elif key == "execution_mode":
             known["parallel"] = _switch(key, value)
         elif key == "enable_mem_arena":
@@ -325,14 +272,12 @@ def _session(parameters: Mapping[str, str], level: int) -> SessionConfig:
                 f"parameters.{key}: unknown to the onnxruntime backend; expected intra_op_thread_count, "
                 "inter_op_thread_count, execution_mode, enable_mem_arena, enable_mem_pattern or a session.* entry"
             )
-    if level not in _GRAPH_LEVELS:
-        raise InvalidConfig(f"optimization.graph.level: must be one of -1, 0, 1, 2; got {level}")
     return SessionConfig(**known, optimization=_GRAPH_LEVELS[level], entries=entries)
 
 
 def _count(key: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise InvalidConfig(f"parameters.{key}: must be an integer >= 0, got {text!r}")
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise InvalidConfig(f"parameters.{key}: must be an integer >= 0, got {text!r:.100}")
     return int(text)
 
 

@@ -29,6 +29,7 @@ import msgspec
 from trilith.config import load_yaml
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
+from trilith.runtime import ranges
 from trilith.runtime.joining import BatchInput, BatchInputKind, BatchOutput, Padding, Unpadding
 from trilith.runtime.reductions import INDEX, VALUE
 from trilith.runtime.schedule import QueuePolicy, TimeoutAction
@@ -42,10 +43,16 @@ from trilith.runtime.spec import (
     VersionPolicy,
 )
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Positive = Annotated[int, msgspec.Meta(ge=1)]
-Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
-Dimension = Annotated[int, msgspec.Meta(ge=-1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=ranges.INT32.most)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=ranges.INT32.most)]
+Axis = Annotated[int, msgspec.Meta(ge=-64, le=63)]  # of an array of NumPy's
+Version = Annotated[int, msgspec.Meta(ge=1, le=ranges.VERSIONS.most)]
+Instances = Annotated[int, msgspec.Meta(ge=1, le=ranges.INSTANCES.most)]
+Level = Annotated[int, msgspec.Meta(ge=1, le=ranges.LEVELS.most)]
+Threads = Annotated[int, msgspec.Meta(ge=0, le=ranges.THREADS.most)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=ranges.MILLISECONDS.most)]
+Limit = Annotated[float, msgspec.Meta(gt=0, le=ranges.MILLISECONDS.most)]
+Dimension = Annotated[int, msgspec.Meta(ge=-1, le=ranges.DIMENSION.most)]
 Scalar = bool | int | float | str
 
 
@@ -61,7 +68,7 @@ class _Tensor(_Strict, frozen=True):
 
 
 class _Pad(_Strict, frozen=True):
-    axis: int
+    axis: Axis
     value: float = 0
     buckets: list[Positive] = []
     multiple_of: Count = 0
@@ -70,7 +77,7 @@ class _Pad(_Strict, frozen=True):
 
 
 class _Unpad(_Strict, frozen=True):
-    axis: int
+    axis: Axis
     input: str
     divide_by: Positive = 1
 
@@ -106,13 +113,13 @@ class _BatchOutput(_Strict, frozen=True):
 
 
 class _Instances(_Strict, frozen=True):
-    count: Positive = 1
+    count: Instances = 1
     share_session: bool = True
 
 
 class _Batching(_Strict, frozen=True):
     adaptive: bool | None = None
-    max_latency_ms: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    max_latency_ms: Limit | None = None
     preferred: list[Positive] = []
     max_wait_ms: Milliseconds = 0.0
     max_queue_rows: Positive | None = None
@@ -121,7 +128,7 @@ class _Batching(_Strict, frozen=True):
 
 
 class _Policy(_Strict, frozen=True):
-    timeout_ms: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    timeout_ms: Limit | None = None
     timeout_action: Literal["reject", "delay"] = "reject"
     allow_timeout_override: bool = True
     max_size: Count = 0
@@ -132,9 +139,9 @@ class _Queue(_Policy, frozen=True):
 
 
 class _Priority(_Strict, frozen=True):
-    levels: Positive = 9
-    default: Positive = 5
-    policies: dict[int, _Policy] = {}
+    levels: Level = 9
+    default: Level = 5
+    policies: dict[Level, _Policy] = {}
 
 
 class _Latest(_Strict, frozen=True):
@@ -142,8 +149,8 @@ class _Latest(_Strict, frozen=True):
 
 
 class _Session(_Strict, frozen=True):
-    intra_op_threads: Count = 1
-    inter_op_threads: Count = 1
+    intra_op_threads: Threads = 1
+    inter_op_threads: Threads = 1
     parallel: bool = False
     spinning: bool = False
     denormal_as_zero: bool = True
@@ -162,19 +169,19 @@ class _Model(_Strict, frozen=True):
     outputs: list[_Output] = []
     batch_inputs: list[_BatchInput] = []
     batch_outputs: list[_BatchOutput] = []
-    instances: Positive | _Instances = 1
+    instances: Instances | _Instances = 1
     batching: _Batching | bool = True
     queue: _Queue = _Queue()
     priority: _Priority = _Priority()
-    versions: Literal["latest", "all"] | _Latest | list[Positive] = "latest"
+    versions: Literal["latest", "all"] | _Latest | list[Version] = "latest"
     session: _Session = _Session()
     source: str | None = None
     sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{64}$")] | None = None
-    version: Positive = 1
+    version: Version = 1
     filename: str = ""
     parameters: dict[str, Scalar] = {}
-    timeout_ms: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    load_timeout_ms: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    timeout_ms: Limit | None = None
+    load_timeout_ms: Limit | None = None
     pure: bool = True
     triton: dict[str, Any] | None = None
 

@@ -13,7 +13,7 @@ from typing import Final
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
 from trilith.runtime.joining import BatchInput, BatchOutput, Padding, Unpadding
-from trilith.runtime.schedule import QueuePolicy
+from trilith.runtime.schedule import LONGEST_S, QueuePolicy
 from trilith.runtime.warmup_sample import WarmupSample
 
 DEFAULT_MAX_BATCH_SIZE: Final = 4
@@ -121,8 +121,9 @@ class QueueConfig:
                 f"priority: the default must be between 1 and the number of levels ({self.priority_levels}), "
                 f"got {self.default_priority}"
             )
-        if self.timeout_s is not None and self.timeout_s <= 0:
-            raise InvalidConfig(f"timeout: must be > 0, got {self.timeout_s} s")
+        for name, value_s in (("timeout", self.timeout_s), ("max_latency", self.max_latency_s)):
+            if value_s is not None and not 0 < value_s <= LONGEST_S:
+                raise InvalidConfig(f"{name}: must be > 0 and <= {LONGEST_S:g} s, got {value_s} s")
         if self.adaptive and self.preferred_rows:
             raise InvalidConfig("batching: sizes are either learned (adaptive) or preferred; leave one of them out")
         wrong = [level for level in self.level_policies if not 1 <= level <= self.priority_levels]

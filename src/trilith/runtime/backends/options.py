@@ -12,8 +12,10 @@ from dataclasses import fields
 
 from trilith.errors import InvalidConfig
 from trilith.runtime.backends.port import ModelFile
+from trilith.runtime.ranges import THREADS, Range
 from trilith.runtime.spec import SessionConfig
 
+_MOST_DIGITS = 20
 _SWITCHES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -49,12 +51,13 @@ class Options:
             raise self.wrong(key, f"must be a number {limits}", text)
         return found
 
-    def count(self, key: str, default: int) -> int:
-        """A whole number >= 0."""
+    def count(self, key: str, default: int, *, allowed: Range = THREADS) -> int:
+        """A whole number; of threads, unless another range is said."""
         text = self.text(key, str(default))
-        if not (text.isascii() and text.isdigit()):
-            raise self.wrong(key, "must be an integer >= 0", text)
-        return int(text)
+        found = int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+        if found is None or not allowed.least <= found <= allowed.most:
+            raise self.wrong(key, f"must be an integer from {allowed.least} to {allowed.most}", text)
+        return found
 
     def names(self, key: str) -> list[str]:
         """Names with commas or blanks between them."""
@@ -77,7 +80,7 @@ class Options:
 
     def wrong(self, key: str, expected: str, text: str) -> InvalidConfig:
         """The error for a key whose value is not as expected."""
-        return InvalidConfig(f"model '{self._file.model}': parameters.{key}: {expected}; got {text!r}")
+        return InvalidConfig(f"model '{self._file.model}': parameters.{key}: {expected}; got {text!r:.200}")
 
 
 def refuse_session(file: ModelFile, honoured: Sequence[str]) -> None:

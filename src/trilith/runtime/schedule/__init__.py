@@ -8,12 +8,13 @@ from trilith.runtime.schedule.config import BatchingConfig
 from trilith.runtime.schedule.deadlines import DeadlineHeap
 from trilith.runtime.schedule.halves import Halves
 from trilith.runtime.schedule.ordering import ArrivalOrder
-from trilith.runtime.schedule.policy import QueuePolicy, TimeoutAction
+from trilith.runtime.schedule.policy import LONGEST_S, QueuePolicy, TimeoutAction
 from trilith.runtime.schedule.sizing import BatchSizer, LearnedCurve
 from trilith.runtime.schedule.statistics import QueueStatistics
 from trilith.runtime.schedule.waiting import Waiting
 
 __all__ = [
+    "LONGEST_S",
     "ArrivalOrder",
     "BatchSizer",
     "BatchingConfig",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trilith.errors import InvalidConfig
+from trilith.runtime.schedule.policy import LONGEST_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +37,8 @@ class BatchingConfig:
     def __post_init__(self) -> None:
         if self.max_batch_size < 1:
             raise InvalidConfig(f"batching.max_batch_size: must be >= 1, got {self.max_batch_size}")
-        if not 0.0 <= self.max_wait_s < float("inf"):
-            raise InvalidConfig(f"batching.max_wait_s: must be >= 0 and finite, got {self.max_wait_s}")
+        if not 0.0 <= self.max_wait_s <= LONGEST_S:
+            raise InvalidConfig(f"batching.max_wait_s: must be from 0 to {LONGEST_S:g}, got {self.max_wait_s}")
         if self.max_queue_rows < self.max_batch_size:
             raise InvalidConfig(
                 f"batching.max_queue_rows: must be at least max_batch_size ({self.max_batch_size}), or a full batch "

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
 
 from trilith.errors import InvalidConfig
+
+LONGEST_S: Final = 365 * 86_400.0
+"""The longest that anything may be told to wait, in seconds: a year. Timers hold no number that one can write."""
 
 
 class TimeoutAction(enum.StrEnum):
@@ -33,8 +37,8 @@ class QueuePolicy:
     max_queue_size: int = 0
 
     def __post_init__(self) -> None:
-        if self.timeout_s is not None and not 0.0 < self.timeout_s < float("inf"):
-            raise InvalidConfig(f"queue policy: timeout: must be > 0 and finite, got {self.timeout_s} s")
+        if self.timeout_s is not None and not 0.0 < self.timeout_s <= LONGEST_S:
+            raise InvalidConfig(f"queue policy: timeout: must be > 0 and <= {LONGEST_S:g} s, got {self.timeout_s} s")
         if self.max_queue_size < 0:
             raise InvalidConfig(f"queue policy: max_queue_size: must be >= 0, got {self.max_queue_size}")
 
