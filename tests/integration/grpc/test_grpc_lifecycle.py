@@ -11,7 +11,7 @@ import pytest
 from grpc_app import RecordingApp
 from waiting import wait_until
 
-from trilith.errors import Bug, InvalidConfig, PortInUse
+from trilith.errors import InvalidConfig, PortInUse, SetupError
 from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import tls_context
 from trilith.wire.http2 import ConnectionState
@@ -42,7 +42,7 @@ def test_given_sockets_and_a_plain_loop(connect):
         host, port = server.addresses[0]
         call = connect(f"{host}:{port}").unary_unary("/s/Task")
         answer = await asyncio.to_thread(call, b"x" * 100_000, timeout=10)
-        with pytest.raises(Bug):
+        with pytest.raises(SetupError, match="was started before"):
             await server.start()
         await server.drain(1.0)
         return answer

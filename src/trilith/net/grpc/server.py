@@ -10,16 +10,14 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from trilith.errors import Bug
 from trilith.net.grpc.connection import GrpcConnection
 from trilith.net.grpc.lifetime import DRAIN_HEARD_S
 from trilith.net.grpc.limits import GrpcLimits
 from trilith.net.grpc.state import GrpcApp, ServerState
 from trilith.net.grpc.statistics import GrpcCounters, GrpcStatistics
-from trilith.net.listen import listen_tcp
+from trilith.net.listeners import Listeners
 from trilith.wire.grpc_compression import GrpcCompression
 
-_BACKLOG: Final = 1024
 _TICK_S: Final = 1.0
 _LAST_WRITES_S: Final = 0.5
 _TASKS_END_S: Final = 1.0
@@ -53,52 +51,37 @@ class GrpcServer:
         self._limits = limits if limits is not None else GrpcLimits()
         self._ssl = ssl
         self._state: ServerState | None = None
-        self._servers: list[asyncio.Server] = []
-        self._ticker: asyncio.TimerHandle | None = None
+        self._listeners = Listeners()
+
+    def __repr__(self) -> str:
+        open_now = len(self._state.connections) if self._state is not None else 0
+        return f"<GrpcServer {self._listeners}, {open_now} connections>"
 
     async def start(
-        self,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        sockets: Sequence[socket.socket] | None = None,
-        reuse_port: bool = False,
+        self, *, host: str = "127.0.0.1", port: int = 0, sockets: Sequence[socket.socket] | None = None
     ) -> None:
-        """Listens and serves.
-
-        Args:
-            host, port: where to listen; port 0 lets the system choose.
-            sockets: bound sockets to use instead; they belong to the server from now on.
-            reuse_port: lets several processes share the port.
+        """Listens on `host` and `port`, or on `sockets` that listen already (the server owns them from then on).
 
         Raises:
             PortInUse: another process listens there.
-            InvalidConfig: the host is not an address of this machine.
-            Bug: the server was started before.
+            InvalidConfig: the host is not one of this machine.
+            SetupError: the system refuses, or the server was started before.
         """
-        if self._state is not None:
-            raise Bug("this gRPC server was started before: make a new one")
-        listening = sockets if sockets is not None else listen_tcp(host, port, reuse_port=reuse_port)
+        self._listeners.bind(host, port, sockets)
         loop = asyncio.get_running_loop()
         state = self._state = ServerState(self._app, self._limits, loop, self._streaming, self._compression)
-        handshake_s = self._limits.handshake_timeout_s if self._ssl is not None else None
-        for each in listening:
-            self._servers.append(
-                await loop.create_server(
-                    lambda: GrpcConnection(state),
-                    sock=each,
-                    ssl=self._ssl,
-                    ssl_handshake_timeout=handshake_s,
-                    backlog=_BACKLOG,
-                )
-            )
-        self._ticker = loop.call_later(_TICK_S, self._tick)
+        await self._listeners.serve(
+            lambda: GrpcConnection(state),
+            ssl=self._ssl,
+            handshake_timeout_s=self._limits.handshake_timeout_s,
+            tick_s=_TICK_S,
+            tick=self._tick,
+        )
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """The (host, port) pairs that it listens on."""
-        names = [each.getsockname() for server in self._servers for each in server.sockets]
-        return [(name[0], name[1]) for name in names if isinstance(name, tuple)]
+        """The (host, port) pairs that the server listens on, with the ports that the system chose."""
+        return list(self._listeners.addresses)
 
     async def drain(self, timeout_s: float) -> int:
         """Stops: takes no new connection, tells clients to go, lets calls end, then cuts what is left.
@@ -114,8 +97,7 @@ class GrpcServer:
             return 0
         ends_at = time.monotonic() + timeout_s
         state.draining = True
-        for server in self._servers:
-            server.close()
+        self._listeners.close()
         for connection in list(state.connections):
             connection.begin_drain()
         await _wait_while(state, _some_unaware, min(ends_at, time.monotonic() + DRAIN_HEARD_S))
@@ -130,8 +112,7 @@ class GrpcServer:
             connection.abort()
         if state.tasks:
             await asyncio.wait(state.tasks, timeout=_TASKS_END_S)
-        if self._ticker is not None:
-            self._ticker.cancel()
+        self._listeners.stop_ticking()
         return len(left)
 
     def statistics(self) -> GrpcStatistics:
@@ -149,7 +130,6 @@ class GrpcServer:
         now = time.monotonic()
         for connection in list(state.connections):
             connection.tick(now)
-        self._ticker = state.loop.call_later(_TICK_S, self._tick)
 
 
 def _some_unaware(state: ServerState) -> bool:

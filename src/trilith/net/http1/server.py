@@ -8,11 +8,10 @@ import ssl as tls
 from collections.abc import Sequence
 from typing import Final
 
-from trilith.errors import SetupError
 from trilith.net.http1.connection import HttpConnection
 from trilith.net.http1.state import HttpApp, ServerState
 from trilith.net.http1.statistics import HttpCounters, HttpStatistics
-from trilith.net.listen import listen_tcp
+from trilith.net.listeners import Listeners
 from trilith.wire.http1 import HttpLimits
 
 _SETTLE_S: Final = 1.0  # for connections that were cut and tasks that were cancelled to be gone
@@ -32,14 +31,11 @@ class HttpServer:
         self._limits = limits if limits is not None else HttpLimits()
         self._ssl = ssl
         self._state: ServerState | None = None
-        self._listeners: list[asyncio.Server] = []
-        self._addresses: list[tuple[str, int]] = []
-        self._ticker: asyncio.TimerHandle | None = None
+        self._listeners = Listeners()
 
     def __repr__(self) -> str:
-        where = ", ".join(f"{host}:{port}" for host, port in self._addresses) or "not listening"
         open_now = len(self._state.connections) if self._state is not None else 0
-        return f"<HttpServer {where}, {open_now} connections>"
+        return f"<HttpServer {self._listeners}, {open_now} connections>"
 
     async def start(
         self, *, host: str = "127.0.0.1", port: int = 0, sockets: Sequence[socket.socket] | None = None
@@ -51,25 +47,20 @@ class HttpServer:
             InvalidConfig: the host is not one of this machine.
             SetupError: the system refuses, or the server was started before.
         """
-        if self._state is not None:
-            raise SetupError(f"{self!r} was started before: make a new one")
-        listening = list(sockets) if sockets is not None else listen_tcp(host, port)
-        loop = asyncio.get_running_loop()
-        state = self._state = ServerState(self._app, self._limits, loop)
-        self._addresses = [sock.getsockname()[:2] for sock in listening if sock.family != socket.AF_UNIX]
-        handshake_timeout_s = self._limits.head_timeout_s if self._ssl is not None else None
-        for sock in listening:
-            make = loop.create_unix_server if sock.family == socket.AF_UNIX else loop.create_server
-            server = await make(
-                lambda: HttpConnection(state), sock=sock, ssl=self._ssl, ssl_handshake_timeout=handshake_timeout_s
-            )
-            self._listeners.append(server)
-        self._tick()
+        self._listeners.bind(host, port, sockets)
+        state = self._state = ServerState(self._app, self._limits, asyncio.get_running_loop())
+        await self._listeners.serve(
+            lambda: HttpConnection(state),
+            ssl=self._ssl,
+            handshake_timeout_s=self._limits.head_timeout_s,
+            tick_s=self._limits.tick_s,
+            tick=self._tick,
+        )
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """The (host, port) pairs that the server listens on, with the ports that the system chose."""
-        return list(self._addresses)
+        return list(self._listeners.addresses)
 
     async def drain(self, timeout_s: float) -> int:
         """Stops: takes no new connection, closes idle ones, finishes what has begun, and cuts the rest.
@@ -86,9 +77,7 @@ class HttpServer:
         if state is None:
             return 0
         # New connections first, so that what remains can only become less.
-        for listener in self._listeners:
-            listener.close()
-        self._listeners.clear()
+        self._listeners.close()
         state.draining = True
         for connection in list(state.connections):
             connection.close_when_idle()
@@ -105,9 +94,7 @@ class HttpServer:
         if tasks:
             await asyncio.wait(tasks, timeout=_SETTLE_S)
         # The clock last: until here it has ended what lasted too long.
-        if self._ticker is not None:
-            self._ticker.cancel()
-            self._ticker = None
+        self._listeners.stop_ticking()
         state.hangups.close()
         return cut
 
@@ -126,7 +113,6 @@ class HttpServer:
         state.refresh()
         for connection in [*state.connections, *state.turned_away]:
             connection.check(state.now)
-        self._ticker = state.loop.call_later(self._limits.tick_s, self._tick)
 
     @staticmethod
     async def _wait_until_empty(state: ServerState, timeout_s: float) -> None:
