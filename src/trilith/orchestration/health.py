@@ -13,6 +13,11 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
+def is_stuck(*, room: int, in_flight: int, wanted: int) -> bool:
+    """Whether a replica without `room` holds calls (`in_flight`) of which none is `wanted` by its caller any more."""
+    return room <= 0 and in_flight > 0 and not wanted
+
+
 def silent(heard_at: float, now: float, limit_s: float) -> bool:
     """Whether a process that shows its life several times within `limit_s` seconds was not heard for so long."""
     return now - heard_at >= limit_s
@@ -25,6 +30,14 @@ class HealthWatch(Generic[K]):
         """`limit_s`: seconds of trouble after which a replica is given up."""
         self._limit_s = limit_s
         self._stuck_since: dict[K, float] = {}
+        self._found: set[K] = set()
+
+    def find(self, key: K, *, heard_at: float, stuck: bool, now: float) -> str | None:
+        """Why the replica should be replaced: as `look`, but once for each replica."""
+        why = None if key in self._found else self.look(key, heard_at=heard_at, stuck=stuck, now=now)
+        if why is not None:
+            self._found.add(key)
+        return why
 
     def look(self, key: K, *, heard_at: float, stuck: bool, now: float) -> str | None:
         """Why the replica should be replaced, or None while it is well enough.
@@ -50,4 +63,5 @@ class HealthWatch(Generic[K]):
 
     def forget(self, key: K) -> None:
         """The replica is gone."""
+        self._found.discard(key)
         self._stuck_since.pop(key, None)

@@ -12,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from trilith.errors import NotFound, QueueFull, TrilithError
 from trilith.net.transport import LostCall, Reply
+from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.calls import PendingCall
-from trilith.orchestration.engine.deployments import MethodRoute, ReplicaLink
+from trilith.orchestration.engine.links import ReplicaLink
 from trilith.orchestration.engine.router import Router
 from trilith.wire.batches import FLAG_BATCH, BatchItemResult, decode_batch, encode_batch
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from trilith.orchestration.engine.deployments import MethodRoute
+from trilith.orchestration.deployments import MethodRoute
 from trilith.service import AppDescription
 
 

@@ -9,14 +9,14 @@ Rule 4: a window that closes is a timer of its own, at the instant that the queu
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trilith.errors import Bug, QueueFull, TrilithError, error_from_code
 from trilith.net.transport import Reply
-from trilith.orchestration.engine.calls import PendingCall
-from trilith.orchestration.engine.deployments import Deployment, MethodRoute, ReplicaLink
+from trilith.orchestration.deployments import MethodRoute
+from trilith.orchestration.engine.calls import LinkedDeployment, PendingCall
+from trilith.orchestration.engine.links import ReplicaLink
 from trilith.runtime import CallBatch, CallQueue, QueuedCall
 from trilith.wire.batches import FLAG_BATCH, BatchItem, decode_batch_result, encode_batch
 
@@ -49,7 +49,7 @@ class BatchTicket(QueuedCall):
 class BatchQueue:
     """The queue of one batched method."""
 
-    def __init__(self, route: MethodRoute, deployment: Deployment, router: Router) -> None:
+    def __init__(self, route: MethodRoute, deployment: LinkedDeployment, router: Router) -> None:
         self._route = route
         self._deployment = deployment
         self._router = router
@@ -111,7 +111,7 @@ class BatchQueue:
         due = self._queue.next_due()
         if due is not None:
             delay_s = max(0.0, due - now)
-            self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.pump(time.monotonic()))
+            self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.pump(self._router.now()))
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -123,7 +123,7 @@ class BatchQueue:
         return (link for link in self._deployment.replicas if link.room > 0 and method not in link.batching)
 
     def _send(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
-        now = time.monotonic()
+        now = self._router.now()
         calls = [ticket.call for ticket in batch.calls]
         for call in calls:
             call.attempt += 1
@@ -153,7 +153,7 @@ class BatchQueue:
     def _finished(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
         self._queue.over(batch)
         link.batching.discard(self._route.method)
-        self.pump(time.monotonic())
+        self.pump(self._router.now())
 
     def _replied(self, calls: list[PendingCall], reply: Reply) -> None:
         for call in calls:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from trilith.core.timeline import ADMITTED, ANSWERED, INFER, QUEUED, RECEIVED, SENT, STARTED, Timeline
 from trilith.net.transport import Buffer, Reply
+from trilith.orchestration.deployments import Deployment, MethodRoute
+from trilith.orchestration.engine.links import ReplicaLink
 
 if TYPE_CHECKING:
     from trilith.errors import TrilithError
     from trilith.orchestration.engine.batching import BatchTicket
-    from trilith.orchestration.engine.deployments import MethodRoute, ReplicaLink
 
 
 class Sink(Protocol):
@@ -115,3 +116,7 @@ class PendingCall:
         """Keeps the replica's stamps of a reply."""
         self.started_at = reply.started_at
         self.finished_at = reply.finished_at
+
+
+LinkedDeployment = Deployment[ReplicaLink, PendingCall]
+"""A service with its connected replicas and the calls that wait for them."""

@@ -17,9 +17,9 @@ from typing import Any
 
 from trilith.errors import CallerError, Draining, MethodNotAllowed, NoReadyReplica, NotFound, TrilithError
 from trilith.net.http1 import HttpRequest
+from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.call_headers import CallHeaders, read_headers
 from trilith.orchestration.engine.calls import PendingCall
-from trilith.orchestration.engine.deployments import MethodRoute
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import AwaitedHttpSink, HttpSink
 from trilith.telemetry import TIMELINES_PATH, TimelineShelf

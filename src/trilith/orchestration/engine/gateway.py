@@ -32,10 +32,10 @@ from trilith.orchestration.engine import control, readiness
 from trilith.orchestration.engine.application import Application, read_application
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.control_channel import ControlChannel
-from trilith.orchestration.engine.deployments import ReplicaLink
 from trilith.orchestration.engine.front import HttpFront
 from trilith.orchestration.engine.hello import Hello, decode_notice
 from trilith.orchestration.engine.launch import GatewayArguments
+from trilith.orchestration.engine.links import ReplicaLink
 from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.model_rows import model_rows, runtime_config
 from trilith.orchestration.engine.node_models import NodeModels

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from trilith.errors import TrilithError
+from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.calls import PendingCall
-from trilith.orchestration.engine.deployments import MethodRoute
 from trilith.orchestration.engine.router import Router
 from trilith.telemetry import BATCH_BOUNDS, Distribution, Kind, Metrics, Number, Snapshot
 

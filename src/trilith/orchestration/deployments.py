@@ -1,55 +1,18 @@
-"""What the gateway knows of each service: its methods, its replicas, its waiting calls.
+"""What a router knows of each service: its methods, its replicas, its waiting calls. Pure.
 
-Rule: plain state and lookups. The router moves calls; `routing.power_of_two` chooses.
+Rule: plain state and lookups. `Traffic` moves calls and replicas between the groups that stand here.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-from trilith.net.transport import Peer
-
-if TYPE_CHECKING:
-    from trilith.orchestration.engine.calls import PendingCall
-
-
-class ReplicaLink:
-    """A connected replica, as the router sees it."""
-
-    __slots__ = ("batching", "calls", "peer", "pid", "removed", "replica_id", "reported", "revision", "service")
-
-    def __init__(self, *, replica_id: int, service: str, revision: int, pid: int, peer: Peer) -> None:
-        self.replica_id = replica_id
-        self.service = service
-        self.revision = revision
-        self.pid = pid
-        self.peer = peer
-        self.removed = False
-        self.reported = False  # the agent was told that it is unwell
-        self.calls: dict[int, PendingCall | list[PendingCall]] = {}
-        self.batching: set[str] = set()  # batched methods of which it runs a batch now
-
-    @property
-    def in_flight(self) -> int:
-        """Calls handed to it and not yet answered."""
-        return self.peer.in_flight
-
-    @property
-    def room(self) -> int:
-        """How many more calls it takes now."""
-        return 0 if self.removed else self.peer.credits
-
-    def __repr__(self) -> str:
-        return (
-            f"<Replica {self.service}#{self.replica_id} pid {self.pid}: {self.in_flight} in flight, room {self.room}>"
-        )
+from typing import Generic, Protocol, TypeVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodRoute:
-    """One method of a service, as far as the gateway must know it.
+    """One method of a service, as far as a router must know it.
 
     Attributes:
         service: the service's name.
@@ -70,8 +33,40 @@ class MethodRoute:
     queue_limit: int
 
 
+class Link(Protocol):
+    """A connected replica."""
+
+    replica_id: int
+    service: str
+    revision: int
+    removed: bool
+
+    @property
+    def in_flight(self) -> int:
+        """Calls handed to it and not yet answered."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """How many more calls it can take now."""
+        ...
+
+
+class Call(Protocol):
+    """A request to one method of one service. `revision`: that of the replica which makes it, 0 from outside."""
+
+    route: MethodRoute
+    revision: int
+    attempt: int
+    settled: bool
+
+
+L = TypeVar("L", bound=Link)
+C = TypeVar("C", bound=Call)
+
+
 @dataclass(slots=True, kw_only=True)
-class Deployment:
+class Deployment(Generic[L, C]):
     """A service and its replicas.
 
     Attributes:
@@ -80,35 +75,39 @@ class Deployment:
         replicas: those that get calls.
         standby: those of another revision than the published one: not yet, or no longer, for calls.
         leaving: removed, with calls left to finish.
-        waiting: calls that no replica has yet; those of batched methods wait in their `BatchQueue`.
+        waiting: calls that no replica has yet; those of batched methods wait in a queue of their method.
         beside: calls that replicas of another revision make and no replica of that revision has room for, by revision.
     """
 
     service: str
     declared: bool = True
-    replicas: list[ReplicaLink] = field(default_factory=list)
-    standby: list[ReplicaLink] = field(default_factory=list)
-    leaving: list[ReplicaLink] = field(default_factory=list)
-    waiting: deque[PendingCall] = field(default_factory=deque)
-    beside: dict[int, deque[PendingCall]] = field(default_factory=dict)
+    replicas: list[L] = field(default_factory=list)
+    standby: list[L] = field(default_factory=list)
+    leaving: list[L] = field(default_factory=list)
+    waiting: deque[C] = field(default_factory=deque)
+    beside: dict[int, deque[C]] = field(default_factory=dict)
 
     @property
-    def everyone(self) -> list[ReplicaLink]:
+    def everyone(self) -> list[L]:
         """Every connected replica."""
         return [*self.replicas, *self.standby, *self.leaving]
 
-    def alike(self, revision: int) -> list[ReplicaLink]:
+    def alike(self, revision: int) -> list[L]:
         """The connected replicas of one revision, those that leave included."""
         return [link for link in self.everyone if link.revision == revision]
 
-    def take_waiting(self) -> list[PendingCall]:
+    def group_of(self, link: L) -> list[L] | None:
+        """The group that the replica is in, or None: it is not connected any more."""
+        return next((group for group in (self.replicas, self.standby, self.leaving) if link in group), None)
+
+    def take_waiting(self) -> list[C]:
         """Empties its queues."""
         taken = [*self.waiting, *(call for queue in self.beside.values() for call in queue)]
         self.waiting.clear()
         self.beside.clear()
         return taken
 
-    def withdraw(self, call: PendingCall) -> bool:
+    def withdraw(self, call: C) -> bool:
         """Takes a call out of the queue that it waits in. Returns False when it waits in none of these."""
         for queue in (self.waiting, *self.beside.values()):
             if call in queue:

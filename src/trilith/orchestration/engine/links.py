@@ -1,0 +1,41 @@
+"""A connected replica, as the router sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trilith.net.transport import Peer
+
+if TYPE_CHECKING:
+    from trilith.orchestration.engine.calls import PendingCall
+
+
+class ReplicaLink:
+    """One replica's connection, and the calls that it holds."""
+
+    __slots__ = ("batching", "calls", "peer", "pid", "removed", "replica_id", "revision", "service")
+
+    def __init__(self, *, replica_id: int, service: str, revision: int, pid: int, peer: Peer) -> None:
+        self.replica_id = replica_id
+        self.service = service
+        self.revision = revision
+        self.pid = pid
+        self.peer = peer
+        self.removed = False
+        self.calls: dict[int, PendingCall | list[PendingCall]] = {}
+        self.batching: set[str] = set()  # batched methods of which it runs a batch now
+
+    @property
+    def in_flight(self) -> int:
+        """Calls handed to it and not yet answered."""
+        return self.peer.in_flight
+
+    @property
+    def room(self) -> int:
+        """How many more calls it can take now."""
+        return self.peer.credits
+
+    def __repr__(self) -> str:
+        return (
+            f"<Replica {self.service}#{self.replica_id} pid {self.pid}: {self.in_flight} in flight, room {self.room}>"
+        )

@@ -1,0 +1,40 @@
+"""Why a call got no answer, as errors with the words that its caller reads. Pure."""
+
+from __future__ import annotations
+
+from trilith.errors import DeadlineExceeded, NotFound, QueueFull, ReplicaLost
+from trilith.orchestration.deployments import MethodRoute
+
+
+def not_served(route: MethodRoute) -> NotFound:
+    """The method is not, or not any more, among what is served."""
+    return NotFound(f"{route.service}.{route.method} is no longer served")
+
+
+def queue_full(service: str, waiting: int, replicas: int) -> QueueFull:
+    """As many calls of a service wait as may."""
+    return QueueFull(
+        f"{waiting} calls of {service} wait already, which is its limit; try again later"
+        f" ({replicas} replicas are running)"
+    )
+
+
+def overdue(route: MethodRoute, limit_s: float, *, sent: bool) -> DeadlineExceeded:
+    """The call's deadline has passed, `limit_s` seconds after it came; `sent`: a replica holds it."""
+    where = "before the replica answered" if sent else "while it waited for a replica"
+    return DeadlineExceeded(
+        f"{route.service}.{route.method} did not answer within"
+        f" {limit_s:.3g} s: the time ran out {where}. The limit is timeout_s of"
+        " @trilith.api or @trilith.service, or less if the caller says so (trilith-timeout-ms)"
+    )
+
+
+def replica_lost(route: MethodRoute, attempt: int) -> ReplicaLost:
+    """The process that held the call has ended, and the call, sent `attempt` times, may not be sent again."""
+    ended = f"the process that ran {route.service}.{route.method} ended before it answered"
+    if route.idempotent:
+        return ReplicaLost(f"{ended}; so did {attempt} processes in a row, and the call is not sent again")
+    return ReplicaLost(
+        f"{ended}; the call may have run, so it was not sent again. Declare the method idempotent=True to have such"
+        " calls retried"
+    )
