@@ -93,6 +93,12 @@ class RepositoryControl:
             )
         return entries
 
+    def is_ready(self, name: str, version: str) -> bool:
+        """Whether a version of a model may be called, or any of them where `version` is ""."""
+        model = self._keeper.models.get(name)
+        handles = model.handles if model is not None else []
+        return any(handle.ready and version in ("", handle.version) for handle in handles)
+
     async def load(self, name: str, parameters: Mapping[str, str | bytes]) -> None:
         """Loads or reloads a model, with what the parameters say instead of its configuration and files.
 

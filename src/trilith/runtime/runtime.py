@@ -106,7 +106,7 @@ class Runtime:
     ) -> None:
         self._config = config or RuntimeConfig()
         self._clock: Clock = clock or MonotonicClock()
-        self._kinds = {**builtin_backends(), **self._config.backends}
+        self._kinds = {**builtin_backends(lambda: self.repository), **self._config.backends}
         self._keeper = ModelKeeper(
             roots=Roots(repositories, cache_root() / "repositories"),
             kinds=self._kinds,

@@ -94,9 +94,6 @@ def test_what_is_not_offered_says_so():
         asyncio.run(request.async_exec())
     with pytest.raises(pb_utils.TritonModelException, match="not supported"):
         request.get_response_sender()
-    for call in (pb_utils.load_model, pb_utils.unload_model, pb_utils.is_model_ready):
-        with pytest.raises(pb_utils.TritonModelException, match="not supported"):
-            call("m")
 
 
 def test_response_holds_outputs_errors_and_parameters():

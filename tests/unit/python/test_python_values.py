@@ -1,5 +1,6 @@
 """What goes between the runtime and a model's process, and what the runtime makes of it. No process."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -15,17 +16,18 @@ from hypothesis.extra import numpy as arrays
 from trilith.core.foreign import shortened
 from trilith.core.request import InferRequest
 from trilith.core.tensor import DataType, TensorSpec
-from trilith.errors import InvalidConfig, ModelError, NotFound
+from trilith.errors import InvalidConfig, ModelError, NotFound, SetupError
 from trilith.net.transport import Reply
 from trilith.runtime.backends.port import Answered, RequestBatch
 from trilith.runtime.backends.python import messages
+from trilith.runtime.backends.python.asking import Answering
 from trilith.runtime.backends.python.calls import AnswerReader, RunningCall, packed_call
 from trilith.runtime.backends.python.completion import completed_spec, config_json, signature_of
 from trilith.runtime.backends.python.counted import CountedByModels
 from trilith.runtime.backends.python.descriptors import lowest_own, moved_up, opening_above
 from trilith.runtime.backends.python.environment import environment_key, find_requirements
 from trilith.runtime.backends.python.hosted import described
-from trilith.runtime.backends.python.messages import Counted, Declared
+from trilith.runtime.backends.python.messages import Counted, Declared, IsModelReady, LoadModel, Told, UnloadModel
 from trilith.runtime.backends.python.packing import (
     AnswerHead,
     BatchAnswer,
@@ -34,7 +36,7 @@ from trilith.runtime.backends.python.packing import (
     encode_answer,
     pack_inputs,
 )
-from trilith.runtime.backends.python.pb_utils import InferenceResponse, TritonModelException
+from trilith.runtime.backends.python.pb_utils import InferenceResponse, TritonModelException, is_model_ready
 from trilith.runtime.model_pbtxt import parse_model_pbtxt
 from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
@@ -358,3 +360,48 @@ def test_what_runs_out_of_the_way_is_above_small_numbers():
 def test_a_response_takes_no_parameter_that_cannot_be_sent():
     with pytest.raises(TritonModelException, match="does not fit 64 bits"):
         InferenceResponse([], parameters={"n": 1 << 64})
+
+
+class Models:
+    """What a runtime offers to models that ask."""
+
+    def __init__(self):
+        self.done = []
+
+    async def load(self, name, parameters):
+        self.done.append(("load", name, dict(parameters)))
+        if name == "odd":
+            raise KeyError("a bug")
+        if name == "bad":
+            raise SetupError("it has no weights" + "!" * 100_000)
+
+    async def unload(self, name, *, dependents=False):
+        self.done.append(("unload", name, dependents))
+
+    def is_ready(self, name, version):
+        return (name, version) == ("there", "2")
+
+
+def test_what_a_model_asks_is_done_or_said_to_be_wrong():
+    models = Models()
+    answering = Answering("me", lambda: models)
+
+    def told(question):
+        return asyncio.run(answering.answer(question))
+
+    assert told(LoadModel(name="a", files={"file:1/x": b"1"}, config="{}")) == Told()
+    assert told(UnloadModel(name="a", dependents=True)) == Told()
+    assert models.done == [("load", "a", {"file:1/x": b"1", "config": "{}"}), ("unload", "a", True)]
+    assert told(IsModelReady(name="there", version="2")).yes
+    assert not told(IsModelReady(name="there", version="1")).yes
+    assert told(LoadModel(name="bad", files={}, config="")).error.startswith("it has no weights!")
+    assert len(told(LoadModel(name="bad", files={}, config="")).error) < 20_000
+    assert told(LoadModel(name="odd", files={}, config="")).error == "KeyError: 'a bug'"
+    assert "cannot load or unload itself" in told(UnloadModel(name="me", dependents=False)).error
+    nowhere = asyncio.run(Answering("me", None).answer(IsModelReady(name="there", version="2")))
+    assert "no runtime" in nowhere.error
+
+
+def test_a_model_in_a_program_of_its_own_cannot_ask_for_others():
+    with pytest.raises(TritonModelException, match="no runtime"):
+        is_model_ready("m")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from trilith.runtime.backends.port import Backend, BackendKind, ModelFile, RequestBackend
+from collections.abc import Callable
+
+from trilith.runtime.backends.port import Backend, BackendKind, ModelControl, ModelFile, RequestBackend
 from trilith.runtime.backends.python.counted import CountedByModels
 
 
-def builtin_backends() -> dict[str, BackendKind]:
-    """A new registry; a `Runtime` may be given further ones. Where a file's name fits several, the first has it."""
+def builtin_backends(control: Callable[[], ModelControl] | None = None) -> dict[str, BackendKind]:
+    """A new registry; a `Runtime` may be given further ones. Where a file's name fits several, the first has it.
+
+    `control`: the runtime's models, for models that load others; without it they cannot.
+    """
     counted = CountedByModels()
 
     def python(file: ModelFile) -> RequestBackend:
         from trilith.runtime.backends.python.backend import PythonBackend
 
-        return PythonBackend(file, counted)
+        return PythonBackend(file, counted, control)
 
     return {
         "onnxruntime": BackendKind(create=_onnxruntime, filename="model.onnx", platform="onnxruntime_onnx"),

@@ -211,6 +211,22 @@ class RequestBackend(ABC):
         """See `Backend.close`. From any thread; blocks until it is gone."""
 
 
+class ModelControl(Protocol):
+    """The models of the runtime, for a model that asks. On the loop's thread."""
+
+    async def load(self, name: str, parameters: Mapping[str, str | bytes]) -> None:
+        """Loads or reloads a model, as a client does."""
+        ...
+
+    async def unload(self, name: str, *, dependents: bool = False) -> None:
+        """Unloads a model, as a client does."""
+        ...
+
+    def is_ready(self, name: str, version: str) -> bool:
+        """Whether the model's version, or any of its versions, may be called."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendKind:
     """How the runtime finds and makes a backend.

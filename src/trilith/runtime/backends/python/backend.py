@@ -24,13 +24,21 @@ from trilith.core.model import ModelSignature
 from trilith.core.tensor import Array
 from trilith.errors import ReplicaLost, SetupError, TrilithError
 from trilith.net.transport import LostCall, Peer, Reply, peer_from_socket
-from trilith.runtime.backends.port import LifeReport, ModelFile, Outcome, RequestBackend, RequestBatch
+from trilith.runtime.backends.port import (
+    LifeReport,
+    ModelControl,
+    ModelFile,
+    Outcome,
+    RequestBackend,
+    RequestBatch,
+)
 from trilith.runtime.backends.python import messages
+from trilith.runtime.backends.python.asking import Answering
 from trilith.runtime.backends.python.calls import AnswerReader, RunningCall, packed_call
 from trilith.runtime.backends.python.completion import signature_of
 from trilith.runtime.backends.python.counted import CountedByModels
 from trilith.runtime.backends.python.loading import Loading, hear, life_limits
-from trilith.runtime.backends.python.messages import Serve, TakenBack
+from trilith.runtime.backends.python.messages import Question, Serve, TakenBack, Told
 from trilith.runtime.backends.python.process import InstanceProcess
 from trilith.runtime.backends.python.supervision import (
     InstanceState,
@@ -46,18 +54,21 @@ BUSY_TIMEOUT_S: Final = 1.0
 _TICK_S: Final = 0.1  # while something runs: how soon a model sees that a caller went away
 _IDLE_TICK_S: Final = 1.0
 _EXIT_AFTER_LOSS_S: Final = 2.0
-_FOREIGN: Final = "does the model write to, or close, file descriptors that it did not open?"
 _log: Final = logging.getLogger("trilith.runtime")
 
 
 class PythonBackend(RequestBackend):
     """Runs one instance of a `model.py`."""
 
-    def __init__(self, file: ModelFile, counted: CountedByModels) -> None:
+    def __init__(
+        self, file: ModelFile, counted: CountedByModels, control: Callable[[], ModelControl] | None = None
+    ) -> None:
         self._file = file
         self._name = f"{file.model}_0_{file.instance}"
         self._hear = functools.partial(hear, file.model, counted)
         self._loading = Loading(file, self._name, self._hear)
+        self._answering = Answering(file.model, control)
+        self._asked: set[asyncio.Task[None]] = set()
         self._supervisor = Supervisor(life_limits(file))
         self._closing = threading.Lock()  # held while the process to end may change
         self._closed = False
@@ -98,7 +109,7 @@ class PythonBackend(RequestBackend):
             process.kill(reason)
 
     def _start(self, *, complete: bool) -> InstanceProcess:
-        process = self._loading.new_process(self._exited)
+        process = self._loading.new_process(self._exited, self._asks)
         with self._closing:
             if self._closed:
                 raise SetupError(f"model '{self._file.model}' was stopped")
@@ -169,9 +180,25 @@ class PythonBackend(RequestBackend):
         self._running.pop(call.id, None)
         call.on_done(self._reader.outcome(call, reply))
 
+    def _asks(self, process: InstanceProcess, question: Question) -> None:
+        """Called in the watching thread."""
+        if self._peer is None:
+            process.tell(Told(error="a model may ask for other models in `execute`, not while it is loaded"))
+        else:
+            self._later(functools.partial(self._begin_answer, process, question))
+
+    def _begin_answer(self, process: InstanceProcess, question: Question) -> None:
+        async def answer() -> None:
+            process.tell(await self._answering.answer(question))
+
+        if self._loop is not None and not self._closed:
+            task = self._loop.create_task(answer())
+            self._asked.add(task)
+            task.add_done_callback(self._asked.discard)
+
     def _lost(self, process: InstanceProcess, peer: Peer, lost: list[LostCall]) -> None:
         """The connection has ended. The process' exit follows, and says more; what it did not begin is given back."""
-        reason = f"its connection to the server ended: {peer.lost_reason}; {_FOREIGN}"
+        reason = f"its connection to the server ended: {peer.lost_reason}"
         process.lost(reason)
         if process is self._process and self._loop is not None and not self._closed:
             self._loop.call_later(_EXIT_AFTER_LOSS_S, process.kill, reason)
@@ -296,6 +323,8 @@ class PythonBackend(RequestBackend):
         if self._peer is not None:
             self._peer.abort()
             self._peer = None
+        for task in self._asked:
+            task.cancel()
         ended, self._running = list(self._running.values()), {}
         for call in ended:
             call.on_done(call.failed(ReplicaLost(self._loss("worker was stopped"))))

@@ -25,6 +25,7 @@ from trilith.runtime.backends.python.messages import (
     Declared,
     Initialize,
     Message,
+    Question,
     Said,
     Warm,
 )
@@ -67,10 +68,14 @@ class Loading:
             raise UnknownReference(f"model '{self._file.model}': there is no model file {path}")
         self._interpreter = interpreter_for(self._file.model, find_requirements(path))
 
-    def new_process(self, on_exit: Callable[[InstanceProcess], None]) -> InstanceProcess:
+    def new_process(
+        self,
+        on_exit: Callable[[InstanceProcess], None],
+        on_question: Callable[[InstanceProcess, Question], None],
+    ) -> InstanceProcess:
         """A process that is not started."""
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        return InstanceProcess(self._interpreter, environment, self._name, on_exit)
+        return InstanceProcess(self._interpreter, environment, self._name, on_exit, on_question)
 
     def load(self, process: InstanceProcess, *, complete: bool) -> None:
         """Starts the process and lets it load and warm up the model; ends it when it cannot.

@@ -3,7 +3,8 @@
 Rule 1: sans-I/O, but for the two functions that read and write one message on a blocking socket.
 Rule 2: loading is a dialogue of fixed order: Begin, Completed, Initialize, Ready; any number of Warm, Ready; Serve. In
     the place of an answer there may be a Failed; before one any number of Said and Counted.
-Rule 3: a message is four bytes of length and one msgpack array that starts with its name.
+Rule 3: on a connection of its own, the desk, a model asks while it executes, one question at a time, and is Told.
+Rule 4: a message is four bytes of length and one msgpack array that starts with its name.
 """
 
 from __future__ import annotations
@@ -109,7 +110,51 @@ class TakenBack(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=
     at: int
 
 
-Message = Begin | Initialize | Warm | Serve | Completed | Ready | Failed | Said | Declared | Counted | TakenBack
+class LoadModel(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+    """A question on the desk: load or reload another model. `files` are content by parameter (`file:1/model.py`)."""
+
+    name: str
+    files: dict[str, bytes]
+    config: str
+
+
+class UnloadModel(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+    """A question on the desk: unload another model."""
+
+    name: str
+    dependents: bool
+
+
+class IsModelReady(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+    """A question on the desk: whether another model may be called. `version` is "" for any."""
+
+    name: str
+    version: str
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+    """The answer to a question on the desk: `error` is why there is none, "" when all went well."""
+
+    yes: bool = True
+    error: str = ""
+
+
+Question = LoadModel | UnloadModel | IsModelReady
+Message = (
+    Begin
+    | Initialize
+    | Warm
+    | Serve
+    | Completed
+    | Ready
+    | Failed
+    | Said
+    | Declared
+    | Counted
+    | TakenBack
+    | Question
+    | Told
+)
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Message)

@@ -26,13 +26,15 @@ from typing import Final
 from trilith.core.foreign import shortened
 from trilith.errors import ModelError, SetupError
 from trilith.runtime.backends.python import messages
-from trilith.runtime.backends.python.messages import Failed, Message
+from trilith.runtime.backends.python.messages import Failed, Message, Question, Told
 
 _MODULE: Final = "trilith.runtime.backends.python.worker"
+_FOREIGN: Final = "does the model write to, or close, file descriptors that it did not open?"
 _KEPT_LINES: Final = 20
 _LONGEST_LINE: Final = 1000
 _EXITING: Final = 0x4  # of the kernel's flags of a process: it is on its way out
 _STANDARD_ERROR: Final = 2
+_DESK_TIMEOUT_S: Final = 5.0  # for the rest of a question whose beginning has come
 _READ_BYTES: Final = 1 << 16
 _LOOK_S: Final = 0.05  # where the kernel cannot tell of an exit (no pidfd) it is looked for so often
 
@@ -45,6 +47,7 @@ class InstanceProcess:
         environment: its environment variables.
         name: of the instance, for messages and threads.
         on_exit: called once in the watching thread when it has ended.
+        on_question: called in the watching thread when its model asks something; `tell` answers.
 
     Attributes:
         socket: the connection to it: messages first, frames when it is ready.
@@ -52,14 +55,21 @@ class InstanceProcess:
     """
 
     def __init__(
-        self, interpreter: str, environment: Mapping[str, str], name: str, on_exit: Callable[[InstanceProcess], None]
+        self,
+        interpreter: str,
+        environment: Mapping[str, str],
+        name: str,
+        on_exit: Callable[[InstanceProcess], None],
+        on_question: Callable[[InstanceProcess, Question], None],
     ) -> None:
         self.socket, self._their_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._lifeline, self._their_lifeline = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._desk, self._their_desk = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._interpreter = interpreter
         self._environment = dict(environment)
         self._name = name
         self._on_exit = on_exit
+        self._on_question = on_question
         self._lines: deque[bytes] = deque(maxlen=_KEPT_LINES)
         self._partial = b""
         self._kill_reason = ""
@@ -114,6 +124,11 @@ class InstanceProcess:
         except ModelError as error:
             raise SetupError(error.message) from error
 
+    def tell(self, answer: Told) -> None:
+        """Answers the question that its model asked. Nothing happens when the process is gone."""
+        with contextlib.suppress(OSError):
+            messages.send(self._desk, answer)
+
     def kill(self, reason: str) -> None:
         """SIGKILL. The reason becomes part of its epitaph."""
         self._kill_reason = self._kill_reason or reason
@@ -125,7 +140,7 @@ class InstanceProcess:
     def lost(self, reason: str) -> None:
         """It broke what connects it to the runtime: it is killed, unless that is because it ends by itself."""
         if not self._ending and not (self._process is not None and _is_exiting(self._process.pid)):
-            self.kill(reason)
+            self.kill(f"{reason}; {_FOREIGN}")
 
     def end(self, timeout_s: float) -> None:
         """Lets it finalize its model, and kills it when that takes longer than `timeout_s` seconds."""
@@ -165,12 +180,10 @@ class InstanceProcess:
 
     def _watch(self) -> None:
         try:
+            theirs = [sock.fileno() for sock in (self._their_socket, self._their_lifeline, self._their_desk)]
             process = self._process = subprocess.Popen(
-                [
-                    *(self._interpreter, "-P", "-m", _MODULE),
-                    *(str(self._their_socket.fileno()), str(self._their_lifeline.fileno()), str(os.getpid())),
-                ],
-                pass_fds=(self._their_socket.fileno(), self._their_lifeline.fileno()),
+                [*(self._interpreter, "-P", "-m", _MODULE), *map(str, theirs), str(os.getpid())],
+                pass_fds=theirs,
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 process_group=0,  # a terminal's Ctrl-C is the server's alone
@@ -179,12 +192,14 @@ class InstanceProcess:
         except OSError as error:
             self._start_error = error
             self._lifeline.close()
+            self._desk.close()
             self._ended.set()
             self._begun.set()
             return
         finally:
             self._their_socket.close()
             self._their_lifeline.close()
+            self._their_desk.close()
         self._begun.set()
         if self._kill_reason:  # it was killed while it was being started
             self.kill(self._kill_reason)
@@ -195,6 +210,7 @@ class InstanceProcess:
             if process.stderr is not None:
                 process.stderr.close()
             self._lifeline.close()
+            self._desk.close()
             self._ended.set()
             self._on_exit(self)
 
@@ -204,8 +220,13 @@ class InstanceProcess:
         errors = process.stderr.fileno()
         os.set_blocking(errors, False)
         self._lifeline.setblocking(False)
+        self._desk.settimeout(_DESK_TIMEOUT_S)
         with contextlib.ExitStack() as undo:
-            readers = {errors: lambda: self._read_errors(errors), self._lifeline.fileno(): self._read_lifeline}
+            readers = {
+                errors: lambda: self._read_errors(errors),
+                self._lifeline.fileno(): self._read_lifeline,
+                self._desk.fileno(): self._read_desk,
+            }
             poll = select.poll()
             for descriptor in readers:
                 poll.register(descriptor, select.POLLIN)
@@ -246,6 +267,22 @@ class InstanceProcess:
         else:
             self.lost("it closed the descriptor by which it tells that it lives")
         return len(data)
+
+    def _read_desk(self) -> int:
+        """Passes on one question. Whatever is none is the end of the process: its model wrote there itself."""
+        try:
+            question = messages.receive(self._desk)
+        except EOFError:
+            self.lost("it closed the connection by which its model asks")
+            return 0
+        except ModelError as error:
+            self.lost(error.message)
+            return 0
+        if not isinstance(question, Question):
+            self.lost(f"it asked with a {type(question).__name__}, which is no question")
+            return 0
+        self._on_question(self, question)
+        return 1
 
 
 def _is_exiting(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""The process of one instance of a Python model: `python -m ... SOCKET_FD LIFELINE_FD PARENT_PID`.
+"""The process of one instance of a Python model: `python -m ... SOCKET_FD LIFELINE_FD DESK_FD PARENT_PID`.
 
 Rule 1: everything of the model runs on the main thread, with no event loop running there, as in Triton: `asyncio.run`
     works inside `execute`. The loop runs between executions, until the next call has come.
@@ -33,12 +33,15 @@ from trilith.runtime.backends.python.messages import (
     Failed,
     Initialize,
     Message,
+    Question,
     Ready,
     Serve,
     TakenBack,
+    Told,
     Warm,
 )
 from trilith.runtime.backends.python.packing import BatchAnswer, decode_requests, encode_answer
+from trilith.runtime.backends.python.pb_utils.control import Desk
 from trilith.runtime.backends.python.pb_utils.observe import Outlet
 
 _SIGN_OF_LIFE_S: Final = 1.0
@@ -202,6 +205,27 @@ class Worker:
             os._exit(0)  # it still loads, and nobody wants it any more
 
 
+class Asking:
+    """Asks the runtime, from any thread, one question at a time."""
+
+    def __init__(self, desk: socket.socket) -> None:
+        self._desk = desk
+        self._lock = threading.Lock()
+
+    def ask(self, question: Question) -> Told:
+        """Blocks until the answer has come.
+
+        Raises:
+            OSError, EOFError, ModelError: the connection is broken.
+        """
+        with self._lock:
+            messages.send(self._desk, question)
+            answer = messages.receive(self._desk)
+        if not isinstance(answer, Told):
+            raise ModelError(f"expected an answer to a question, got {type(answer).__name__}")
+        return answer
+
+
 def _loop_is_running() -> bool:
     try:
         asyncio.get_running_loop()
@@ -212,14 +236,15 @@ def _loop_is_running() -> bool:
 
 def main(arguments: list[str]) -> None:
     """Runs the process."""
-    socket_fd, lifeline_fd, parent = map(int, arguments)
+    *descriptors, parent = map(int, arguments)
     die_with_parent(parent)
     # The server says when to stop, by the lifeline: a signal to all its processes would end a model before its turn.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     sys.modules["triton_python_backend_utils"] = pb_utils
-    sock, lifeline = (socket.socket(fileno=moved_up(descriptor)) for descriptor in (socket_fd, lifeline_fd))
+    sock, lifeline, desk = (socket.socket(fileno=moved_up(descriptor)) for descriptor in descriptors)
+    Desk.ask = Asking(desk).ask
     Worker(sock, lifeline).run()
 
 
