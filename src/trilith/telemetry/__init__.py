@@ -3,6 +3,7 @@
 from trilith.telemetry.families import BATCH_BOUNDS, LATENCY_BOUNDS_S, Buckets, Distribution, Kind, Number, Snapshot
 from trilith.telemetry.host import HostMetrics
 from trilith.telemetry.metrics import Metrics, Source
+from trilith.telemetry.readings import Reading, snapshots
 from trilith.telemetry.requests import RequestMetrics
 from trilith.telemetry.timelines import TIMELINES_PATH, TimelineShelf
 
@@ -15,9 +16,11 @@ __all__ = [
     "Kind",
     "Metrics",
     "Number",
+    "Reading",
     "RequestMetrics",
     "Snapshot",
     "Source",
     "TIMELINES_PATH",
     "TimelineShelf",
+    "snapshots",
 ]

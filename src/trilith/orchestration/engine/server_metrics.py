@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from trilith.net.grpc import GrpcStatistics
 from trilith.net.http1 import HttpStatistics
-from trilith.telemetry import Kind, Snapshot, Source
+from trilith.telemetry import Reading, Source, snapshots
 
 
 class _Counted(NamedTuple):
@@ -53,65 +53,67 @@ def _by_reason(protocol: str, counts: Mapping[str, int]) -> _Samples:
     return (((protocol, str(reason)), count) for reason, count in sorted(counts.items()))
 
 
-_FAMILIES: Final[tuple[tuple[str, Kind, str, tuple[str, ...], Callable[[_Counted], _Samples]], ...]] = (
-    ("trilith_connections", "gauge", "Open connections.", ("protocol",), _both(lambda server: server.connections)),
-    (
+_FAMILIES: Final[tuple[Reading[_Counted], ...]] = (
+    Reading(
+        "trilith_connections", "gauge", "Open connections.", ("protocol",), _both(lambda server: server.connections)
+    ),
+    Reading(
         "trilith_connections_accepted_total",
         "counter",
         "Connections accepted, those included that were then refused.",
         ("protocol",),
         _both(lambda server: server.connections_total),
     ),
-    (
+    Reading(
         "trilith_server_requests_total",
         "counter",
         "Requests handed on by the servers.",
         ("protocol",),
         _both(lambda server: server.requests),
     ),
-    (
+    Reading(
         "trilith_server_requests_in_flight",
         "gauge",
         "Requests that the servers have begun with and not ended.",
         ("protocol",),
         _both(lambda server: server.in_flight),
     ),
-    (
+    Reading(
         "trilith_received_bytes_total",
         "counter",
         "Octets read from clients.",
         ("protocol",),
         _both(lambda server: server.bytes_received),
     ),
-    (
+    Reading(
         "trilith_sent_bytes_total",
         "counter",
         "Octets written to clients.",
         ("protocol",),
         _both(lambda server: server.bytes_sent),
     ),
-    (
+    Reading(
         "trilith_http_responses_total",
         "counter",
         "HTTP answers by status, those of requests that were refused at the door included.",
         ("status",),
         lambda counted: (((str(status),), count) for status, count in sorted(counted.http.responses.items())),
     ),
-    (
+    Reading(
         "trilith_grpc_responses_total",
         "counter",
         "gRPC calls by the status that they ended with; CANCELLED includes clients that went away.",
         ("status",),
         lambda counted: (((status.name,), count) for status, count in sorted(counted.grpc.outcomes.items())),
     ),
-    (
+    Reading(
         "trilith_refused_total",
         "counter",
         "What was refused before it became a request: limits, malformed heads, too many connections.",
         ("protocol", "reason"),
         _refused,
     ),
-    (
+    Reading(
         "trilith_broken_off_total",
         "counter",
         "What ended without a whole answer: clients that left, did not read or broke HTTP/2, streams that failed.",
@@ -123,12 +125,4 @@ _FAMILIES: Final[tuple[tuple[str, Kind, str, tuple[str, ...], Callable[[_Counted
 
 def server_source(http: Callable[[], HttpStatistics], grpc: Callable[[], GrpcStatistics]) -> Source:
     """A source of the counts of both servers, which are asked for them at scrape."""
-
-    def snapshots() -> list[Snapshot]:
-        counted = _Counted(http(), grpc())
-        return [
-            Snapshot(name=name, kind=kind, help=text, label_names=labels, samples=list(samples(counted)))
-            for name, kind, text, labels, samples in _FAMILIES
-        ]
-
-    return snapshots
+    return lambda: snapshots(_FAMILIES, _Counted(http(), grpc()))

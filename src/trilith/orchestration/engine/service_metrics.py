@@ -10,43 +10,40 @@ trilith_calls_retried_total
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from trilith.errors import TrilithError
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
-from trilith.telemetry import BATCH_BOUNDS, Distribution, Kind, Metrics, Number, Snapshot
+from trilith.telemetry import BATCH_BOUNDS, Distribution, Metrics, Number, Reading, snapshots
 
 _PHASES = ("total", "queue", "compute")
 
 
-_Samples = Iterable[tuple[tuple[str, ...], float]]
-
-_FAMILIES: Final[tuple[tuple[str, Kind, str, tuple[str, ...], Callable[[Router], _Samples]], ...]] = (
-    (
+_FAMILIES: Final[tuple[Reading[Router], ...]] = (
+    Reading(
         "trilith_service_waiting",
         "gauge",
         "Calls that no replica has yet.",
         ("service",),
         lambda router: (((each.service,), router.waiting(each.service)) for each in router.deployments),
     ),
-    (
+    Reading(
         "trilith_service_in_flight",
         "gauge",
         "Calls at replicas.",
         ("service",),
         lambda router: (((each.service,), each.in_flight) for each in router.deployments),
     ),
-    (
+    Reading(
         "trilith_service_replicas",
         "gauge",
         "Replicas that serve.",
         ("service",),
         lambda router: (((each.service,), len(each.replicas)) for each in router.deployments),
     ),
-    (
+    Reading(
         "trilith_calls_retried_total",
         "counter",
         "Calls sent again after their replica was lost.",
@@ -111,9 +108,4 @@ class ServiceMetrics:
 
     def watch(self, router: Router) -> None:
         """Adds what the router knows itself; asked at scrape."""
-        self._metrics.add_source(
-            lambda: [
-                Snapshot(name=name, kind=kind, help=text, label_names=labels, samples=list(samples(router)))
-                for name, kind, text, labels, samples in _FAMILIES
-            ]
-        )
+        self._metrics.add_source(lambda: snapshots(_FAMILIES, router))

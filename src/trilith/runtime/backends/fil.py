@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,19 +13,19 @@ import numpy as np
 
 from trilith.core.tensor import Array
 from trilith.errors import InvalidConfig
-from trilith.runtime.backends.lightgbm import open_lightgbm
+from trilith.runtime.backends.boosters import ReadBooster, booster_table
+from trilith.runtime.backends.lightgbm import read_lightgbm
 from trilith.runtime.backends.options import Options
 from trilith.runtime.backends.port import ModelFile
-from trilith.runtime.backends.scores import ScoreOptions, read_score_options
+from trilith.runtime.backends.scores import read_score_options
 from trilith.runtime.backends.tabular import Function, Table, TabularBackend
-from trilith.runtime.backends.xgboost import open_xgboost
+from trilith.runtime.backends.xgboost import read_xgboost
 
-_Open = Callable[[ModelFile, Path, ScoreOptions], Table]
-_TYPES: Final[dict[str, tuple[str, _Open]]] = {
-    "xgboost": ("xgboost.model", open_xgboost),
-    "xgboost_json": ("xgboost.json", open_xgboost),
-    "xgboost_ubj": ("xgboost.ubj", open_xgboost),
-    "lightgbm": ("model.txt", open_lightgbm),
+_TYPES: Final[dict[str, tuple[str, ReadBooster]]] = {
+    "xgboost": ("xgboost.model", read_xgboost),
+    "xgboost_json": ("xgboost.json", read_xgboost),
+    "xgboost_ubj": ("xgboost.ubj", read_xgboost),
+    "lightgbm": ("model.txt", read_lightgbm),
 }
 _GPU_ONLY: Final = ("algo", "storage_type", "threads_per_tree", "blocks_per_sm", "transfer_threshold")
 _NO_EFFECT: Final = ("use_experimental_optimizations", "xgboost_allow_unknown_field", "chunk_size")
@@ -54,7 +53,7 @@ def _open(file: ModelFile, path: Path) -> Table:
         raise InvalidConfig(
             f"model '{file.model}': parameters.model_type: must be one of {', '.join(_TYPES)}; got {kind!r}{hint}"
         )
-    table = _TYPES[kind][1](file, path, wanted)
+    table = booster_table(file, path, _TYPES[kind][1], wanted)
     return replace(table, functions={name: _single(function) for name, function in table.functions.items()})
 
 

@@ -9,42 +9,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from trilith.core.tensor import Array, DataType
+from trilith.core.tensor import Array
 from trilith.errors import SetupError
+from trilith.runtime.backends.boosters import Booster, BoosterBackend
 from trilith.runtime.backends.files import missing_library
 from trilith.runtime.backends.lightgbm_text import find_damage, read_header
-from trilith.runtime.backends.options import Options, refuse_session
 from trilith.runtime.backends.port import ModelFile
-from trilith.runtime.backends.scores import ScoreOptions, read_score_options, scored
-from trilith.runtime.backends.tabular import OUTPUT, Table, TabularBackend
 
 _BINARY: Final = ("binary", "cross_entropy")
 _MULTICLASS: Final = ("multiclass", "multiclassova")
 
 
-class LightgbmBackend(TabularBackend):
-    """One booster."""
+class LightgbmBackend(BoosterBackend):
+    """One booster of LightGBM."""
 
     def __init__(self, file: ModelFile) -> None:
-        super().__init__(file, "LightGBM", _open)
+        super().__init__(file, "LightGBM", read_lightgbm)
 
 
-def _open(file: ModelFile, path: Path) -> Table:
-    options = Options(file)
-    wanted = read_score_options(file, options)
-    options.finish()
-    return open_lightgbm(file, path, wanted)
-
-
-def open_lightgbm(file: ModelFile, path: Path, wanted: ScoreOptions) -> Table:
+def read_lightgbm(file: ModelFile, path: Path) -> Booster:
     """Reads a booster.
 
     Raises:
         UnknownReference: LightGBM is not installed.
-        InvalidConfig: a session option means nothing to it.
         SetupError: the file is no whole model.
     """
-    refuse_session(file, ("intra_op_threads",))
     lightgbm = _library()
     text = path.read_text(encoding="utf-8")
     wrong = find_damage(text)
@@ -53,12 +42,11 @@ def open_lightgbm(file: ModelFile, path: Path, wanted: ScoreOptions) -> Table:
     booster = lightgbm.Booster(model_str=text)
     threads = file.spec.session.intra_op_threads
 
-    def raw(rows: Array) -> Array:
+    def scores(rows: Array) -> Array:
         found: Array = booster.predict(rows, num_threads=threads)
         return found
 
-    function = scored(file, raw, _classes(text), wanted)
-    return Table(functions={OUTPUT: function}, width=booster.num_feature(), datatype=DataType.FP32)
+    return Booster(scores=scores, classes=_classes(text), width=booster.num_feature())
 
 
 def _classes(text: str) -> int:

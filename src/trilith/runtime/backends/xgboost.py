@@ -12,61 +12,48 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
-from trilith.core.tensor import Array, DataType
+from trilith.core.tensor import Array
 from trilith.errors import InvalidConfig
+from trilith.runtime.backends.boosters import Booster, BoosterBackend
 from trilith.runtime.backends.files import missing_library
-from trilith.runtime.backends.options import Options, refuse_session
 from trilith.runtime.backends.port import ModelFile
-from trilith.runtime.backends.scores import ScoreOptions, read_score_options, scored
-from trilith.runtime.backends.tabular import OUTPUT, Table, TabularBackend
 
 _BINARY: Final = ("binary:logistic", "binary:logitraw", "binary:hinge", "reg:logistic")
 
 
-class XgboostBackend(TabularBackend):
-    """One booster."""
+class XgboostBackend(BoosterBackend):
+    """One booster of XGBoost."""
 
     def __init__(self, file: ModelFile) -> None:
-        super().__init__(file, "XGBoost", _open)
+        super().__init__(file, "XGBoost", read_xgboost)
 
 
-def _open(file: ModelFile, path: Path) -> Table:
-    options = Options(file)
-    wanted = read_score_options(file, options)
-    options.finish()
-    return open_xgboost(file, path, wanted)
-
-
-def open_xgboost(file: ModelFile, path: Path, wanted: ScoreOptions) -> Table:
+def read_xgboost(file: ModelFile, path: Path) -> Booster:
     """Reads a booster.
 
     Raises:
         UnknownReference: XGBoost is not installed.
-        InvalidConfig: a session option means nothing to it.
+        InvalidConfig: it is too old.
     """
-    refuse_session(file, ("intra_op_threads",))
     xgboost = _library()
     booster = xgboost.Booster()
     booster.load_model(str(path))
     booster.set_param({"nthread": file.spec.session.intra_op_threads})
     learner = json.loads(booster.save_config())["learner"]
-    classes = _classes(learner)
     if learner["gradient_booster"]["name"] != "gblinear":
 
-        def raw(rows: Array) -> Array:
+        def scores(rows: Array) -> Array:
             found: Array = booster.inplace_predict(rows)
             return found
     else:
         lock = threading.Lock()
 
-        def raw(rows: Array) -> Array:
+        def scores(rows: Array) -> Array:
             with lock:
                 found: Array = booster.predict(xgboost.DMatrix(rows))
             return found
 
-    return Table(
-        functions={OUTPUT: scored(file, raw, classes, wanted)}, width=booster.num_features(), datatype=DataType.FP32
-    )
+    return Booster(scores=scores, classes=_classes(learner), width=booster.num_features())
 
 
 def _classes(learner: dict[str, Any]) -> int:

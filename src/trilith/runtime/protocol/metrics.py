@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trilith.runtime.distributions import ModelBuckets
-from trilith.runtime.protocol.triton_metrics import load_snapshot, triton_snapshots
+from trilith.runtime.protocol.model_families import MODEL_LABELS, ByModel, by_model, per_model
+from trilith.runtime.protocol.triton_metrics import TRITON_FAMILIES, load_snapshot
 from trilith.runtime.statistics import Duration, ModelStatistics
-from trilith.telemetry import Buckets, Kind, Snapshot, Source
+from trilith.telemetry import Buckets, Reading, Snapshot, Source, snapshots
 
 if TYPE_CHECKING:
     from trilith.runtime.protocol.port import RuntimePort
 
-_LABELS: Final = ("model", "version")
 
-_NUMBERS: Final[tuple[tuple[str, Kind, str, Callable[[ModelStatistics], float]], ...]] = (
-    ("rows_total", "counter", "Rows inferred.", lambda found: found.inference_count),
-    ("executions_total", "counter", "Batches executed.", lambda found: found.execution_count),
-    ("retries_total", "counter", "Batches that failed and were tried again in halves.", lambda found: found.retries),
-    ("waiting_requests", "gauge", "Requests in the queue.", lambda found: found.waiting.waiting_items),
-    ("waiting_rows", "gauge", "Rows in the queue.", lambda found: found.waiting.waiting_rows),
-    ("running_requests", "gauge", "Requests that execute.", lambda found: found.running),
-    ("alive_instances", "gauge", "Instances that take batches.", lambda found: found.alive),
-)
 _OUTCOMES: Final[tuple[tuple[str, Callable[[ModelStatistics], int]], ...]] = (
     ("ok", lambda found: found.success.count),
     ("refused", lambda found: found.waiting.refused),
@@ -65,87 +56,86 @@ def model_source(runtime: RuntimePort) -> Source:
 
 def model_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:
     """Statistics as metric families."""
-    labelled = [((found.name, str(found.version)), found) for found in statistics]
-    snapshots = [
-        Snapshot(
-            name=f"trilith_model_{name}",
-            kind=kind,
-            help=text,
-            label_names=_LABELS,
-            samples=[(labels, number(found)) for labels, found in labelled],
-        )
-        for name, kind, text, number in _NUMBERS
-    ]
-    snapshots.append(
-        Snapshot(
-            name="trilith_model_requests_total",
-            kind="counter",
-            help="Requests to a model, by how they ended.",
-            label_names=(*_LABELS, "outcome"),
-            samples=[((*labels, name), count(found)) for labels, found in labelled for name, count in _OUTCOMES],
-        )
-    )
-    snapshots.append(
-        Snapshot(
-            name="trilith_model_seconds_total",
-            kind="counter",
-            help="Seconds that requests spent in a model, by phase; divide by the requests.",
-            label_names=(*_LABELS, "phase"),
-            samples=[((*labels, name), took(found).ns / 1e9) for labels, found in labelled for name, took in _PHASES],
-        )
-    )
-    snapshots.append(
-        Snapshot(
-            name="trilith_model_restarts_total",
-            kind="counter",
-            help="Instances that were started again, by why.",
-            label_names=(*_LABELS, "reason"),
-            samples=[
-                ((*labels, reason), times)
-                for labels, found in labelled
-                for reason, times in {"died": 0, **found.restarts}.items()  # an alert needs a series before the first
-            ],
-        )
-    )
-    snapshots.extend(_distributions(labelled))
-    return snapshots + triton_snapshots(statistics)
+    counted = by_model(statistics)
+    return snapshots(_FAMILIES, counted) + snapshots(TRITON_FAMILIES, counted)
 
 
-def _distributions(labelled: Sequence[tuple[tuple[str, str], ModelStatistics]]) -> list[Snapshot]:
-    kept = [(labels, found.distributions) for labels, found in labelled if found.distributions is not None]
-    return [
-        Snapshot(
-            name="trilith_model_request_seconds",
-            kind="histogram",
-            help="Seconds that requests spent in a model, by phase.",
-            label_names=(*_LABELS, "phase"),
-            samples=[((*labels, name), buckets(found)) for labels, found in kept for name, buckets in _HISTOGRAMS],
+def _kept(counted: ByModel) -> Iterator[tuple[tuple[str, str], ModelBuckets]]:
+    return ((at, found.distributions) for at, found in counted if found.distributions is not None)
+
+
+_FAMILIES: Final[tuple[Reading[ByModel], ...]] = (
+    per_model("trilith_model_rows_total", "counter", "Rows inferred.", lambda found: found.inference_count),
+    per_model("trilith_model_executions_total", "counter", "Batches executed.", lambda found: found.execution_count),
+    per_model(
+        "trilith_model_retries_total",
+        "counter",
+        "Batches that failed and were tried again in halves.",
+        lambda found: found.retries,
+    ),
+    per_model(
+        "trilith_model_waiting_requests", "gauge", "Requests in the queue.", lambda found: found.waiting.waiting_items
+    ),
+    per_model("trilith_model_waiting_rows", "gauge", "Rows in the queue.", lambda found: found.waiting.waiting_rows),
+    per_model("trilith_model_running_requests", "gauge", "Requests that execute.", lambda found: found.running),
+    per_model("trilith_model_alive_instances", "gauge", "Instances that take batches.", lambda found: found.alive),
+    Reading(
+        "trilith_model_requests_total",
+        "counter",
+        "Requests to a model, by how they ended.",
+        (*MODEL_LABELS, "outcome"),
+        lambda counted: (((*at, name), count(found)) for at, found in counted for name, count in _OUTCOMES),
+    ),
+    Reading(
+        "trilith_model_seconds_total",
+        "counter",
+        "Seconds that requests spent in a model, by phase; divide by the requests.",
+        (*MODEL_LABELS, "phase"),
+        lambda counted: (((*at, name), took(found).ns / 1e9) for at, found in counted for name, took in _PHASES),
+    ),
+    Reading(
+        "trilith_model_restarts_total",
+        "counter",
+        "Instances that were started again, by why.",
+        (*MODEL_LABELS, "reason"),
+        lambda counted: (
+            ((*at, reason), times)
+            for at, found in counted
+            for reason, times in {"died": 0, **found.restarts}.items()  # an alert needs a series before the first
         ),
-        Snapshot(
-            name="trilith_model_queue_seconds",
-            kind="histogram",
-            help="Seconds that requests waited for a model, by priority.",
-            label_names=(*_LABELS, "priority"),
-            samples=[
-                ((*labels, str(priority)), buckets)
-                for labels, found in kept
-                for priority, buckets in found.queue.items()
-            ],
+    ),
+    Reading(
+        "trilith_model_request_seconds",
+        "histogram",
+        "Seconds that requests spent in a model, by phase.",
+        (*MODEL_LABELS, "phase"),
+        lambda counted: (((*at, name), of(found)) for at, found in _kept(counted) for name, of in _HISTOGRAMS),
+    ),
+    Reading(
+        "trilith_model_queue_seconds",
+        "histogram",
+        "Seconds that requests waited for a model, by priority.",
+        (*MODEL_LABELS, "priority"),
+        lambda counted: (
+            ((*at, str(priority)), buckets) for at, found in _kept(counted) for priority, buckets in found.queue.items()
         ),
-        Snapshot(
-            name="trilith_model_batch_rows",
-            kind="histogram",
-            help="Rows of the executed batches.",
-            label_names=_LABELS,
-            samples=[(labels, found.batch_rows) for labels, found in kept],
+    ),
+    Reading(
+        "trilith_model_batch_rows",
+        "histogram",
+        "Rows of the executed batches.",
+        MODEL_LABELS,
+        lambda counted: ((at, found.batch_rows) for at, found in _kept(counted)),
+    ),
+    Reading(
+        "trilith_model_busy_seconds_total",
+        "counter",
+        "Seconds that an instance was at work.",
+        (*MODEL_LABELS, "instance"),
+        lambda counted: (
+            ((*at, str(instance)), seconds)
+            for at, found in _kept(counted)
+            for instance, seconds in enumerate(found.busy_s)
         ),
-        Snapshot(
-            name="trilith_model_busy_seconds_total",
-            kind="counter",
-            help="Seconds that an instance was at work.",
-            label_names=(*_LABELS, "instance"),
-            samples=[
-                ((*labels, str(at)), seconds) for labels, found in kept for at, seconds in enumerate(found.busy_s)
-            ],
-        ),
-    ]
+    ),
+)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from trilith.runtime.protocol.model_families import MODEL_LABELS, ByModel, per_model
 from trilith.runtime.statistics import Duration, ModelStatistics
-from trilith.telemetry import LATENCY_BOUNDS_S, Buckets, Kind, Snapshot
+from trilith.telemetry import LATENCY_BOUNDS_S, Buckets, Reading, Snapshot
 
 if TYPE_CHECKING:
     from trilith.runtime.protocol.port import ModelPort
 
-_LABELS: Final = ("model", "version")
 _FIRST_RESPONSE_BOUNDS_S: Final = (0.1, 0.5, 2.0, 5.0)
 
 
@@ -22,121 +22,12 @@ def _us(duration: Duration) -> int:
     return duration.ns // 1000
 
 
-_NUMBERS: Final[tuple[tuple[str, Kind, str, Callable[[ModelStatistics], float]], ...]] = (
-    (
-        "nv_inference_request_success",
-        "counter",
-        "Number of successful inference requests, all batch sizes",
-        lambda found: found.success.count,
-    ),
-    (
-        "nv_inference_count",
-        "counter",
-        "Number of inferences performed (does not include cached requests)",
-        lambda found: found.inference_count,
-    ),
-    (
-        "nv_inference_exec_count",
-        "counter",
-        "Number of model executions performed (does not include cached requests)",
-        lambda found: found.execution_count,
-    ),
-    (
-        "nv_inference_request_duration_us",
-        "counter",
-        "Cumulative inference request duration in microseconds (includes cached requests)",
-        lambda found: _us(found.success),
-    ),
-    (
-        "nv_inference_queue_duration_us",
-        "counter",
-        "Cumulative inference queuing duration in microseconds (includes cached requests)",
-        lambda found: _us(found.queue),
-    ),
-    (
-        "nv_inference_compute_input_duration_us",
-        "counter",
-        "Cumulative compute input duration in microseconds (does not include cached requests)",
-        lambda found: _us(found.compute_input),
-    ),
-    (
-        "nv_inference_compute_infer_duration_us",
-        "counter",
-        "Cumulative compute inference duration in microseconds (does not include cached requests)",
-        lambda found: _us(found.compute_infer),
-    ),
-    (
-        "nv_inference_compute_output_duration_us",
-        "counter",
-        "Cumulative inference compute output duration in microseconds (does not include cached requests)",
-        lambda found: _us(found.compute_output),
-    ),
-    (
-        "nv_inference_pending_request_count",
-        "gauge",
-        "Instantaneous number of pending requests awaiting execution per-model.",
-        lambda found: found.waiting.waiting_items,
-    ),
-)
 _REASONS: Final[tuple[tuple[str, Callable[[ModelStatistics], int]], ...]] = (
     ("BACKEND", lambda found: max(0, found.fail.count - found.expired - found.waiting.refused)),
     ("CANCELED", lambda found: found.cancelled),
     ("OTHER", lambda found: 0),
     ("REJECTED", lambda found: found.expired + found.waiting.refused),
 )
-
-
-def triton_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:
-    """Statistics as Triton's metric families."""
-    labelled = [((found.name, str(found.version)), found) for found in statistics]
-    snapshots = [
-        Snapshot(
-            name=name,
-            kind=kind,
-            help=text,
-            label_names=_LABELS,
-            samples=[(labels, number(found)) for labels, found in labelled],
-        )
-        for name, kind, text, number in _NUMBERS
-    ]
-    snapshots.append(
-        Snapshot(
-            name="nv_inference_request_failure",
-            kind="counter",
-            help="Number of failed inference requests, all batch sizes",
-            label_names=("model", "reason", "version"),
-            samples=[
-                ((model, reason, version), count(found))
-                for (model, version), found in labelled
-                for reason, count in _REASONS
-            ],
-        )
-    )
-    snapshots.append(
-        Snapshot(
-            name="nv_inference_first_response_histogram_ms",
-            kind="histogram",
-            help="Duration from request to first response in milliseconds",
-            label_names=_LABELS,
-            samples=[
-                (labels, _first_response(found.distributions.total))
-                for labels, found in labelled
-                if found.distributions is not None
-            ],
-        )
-    )
-    return snapshots
-
-
-def load_snapshot(models: Sequence[ModelPort]) -> Snapshot:
-    """How long loading took, of the models that are loaded."""
-    return Snapshot(
-        name="nv_model_load_duration_secs",
-        kind="gauge",
-        help="Model load time in seconds",
-        label_names=_LABELS,
-        samples=[((model.name, model.version), model.load_s) for model in models if model.load_s is not None],
-    )
 
 
 def _first_response(total: Buckets) -> Buckets:
@@ -146,4 +37,93 @@ def _first_response(total: Buckets) -> Buckets:
         bounds=tuple(bound * 1e3 for bound in _FIRST_RESPONSE_BOUNDS_S),
         cumulative=(*chosen, total.cumulative[-1]),
         total=total.total * 1e3,
+    )
+
+
+TRITON_FAMILIES: Final[tuple[Reading[ByModel], ...]] = (
+    per_model(
+        "nv_inference_request_success",
+        "counter",
+        "Number of successful inference requests, all batch sizes",
+        lambda found: found.success.count,
+    ),
+    per_model(
+        "nv_inference_count",
+        "counter",
+        "Number of inferences performed (does not include cached requests)",
+        lambda found: found.inference_count,
+    ),
+    per_model(
+        "nv_inference_exec_count",
+        "counter",
+        "Number of model executions performed (does not include cached requests)",
+        lambda found: found.execution_count,
+    ),
+    per_model(
+        "nv_inference_request_duration_us",
+        "counter",
+        "Cumulative inference request duration in microseconds (includes cached requests)",
+        lambda found: _us(found.success),
+    ),
+    per_model(
+        "nv_inference_queue_duration_us",
+        "counter",
+        "Cumulative inference queuing duration in microseconds (includes cached requests)",
+        lambda found: _us(found.queue),
+    ),
+    per_model(
+        "nv_inference_compute_input_duration_us",
+        "counter",
+        "Cumulative compute input duration in microseconds (does not include cached requests)",
+        lambda found: _us(found.compute_input),
+    ),
+    per_model(
+        "nv_inference_compute_infer_duration_us",
+        "counter",
+        "Cumulative compute inference duration in microseconds (does not include cached requests)",
+        lambda found: _us(found.compute_infer),
+    ),
+    per_model(
+        "nv_inference_compute_output_duration_us",
+        "counter",
+        "Cumulative inference compute output duration in microseconds (does not include cached requests)",
+        lambda found: _us(found.compute_output),
+    ),
+    per_model(
+        "nv_inference_pending_request_count",
+        "gauge",
+        "Instantaneous number of pending requests awaiting execution per-model.",
+        lambda found: found.waiting.waiting_items,
+    ),
+    Reading(
+        "nv_inference_request_failure",
+        "counter",
+        "Number of failed inference requests, all batch sizes",
+        ("model", "reason", "version"),
+        lambda counted: (
+            ((model, reason, version), count(found))
+            for (model, version), found in counted
+            for reason, count in _REASONS
+        ),
+    ),
+    Reading(
+        "nv_inference_first_response_histogram_ms",
+        "histogram",
+        "Duration from request to first response in milliseconds",
+        MODEL_LABELS,
+        lambda counted: (
+            (at, _first_response(found.distributions.total)) for at, found in counted if found.distributions is not None
+        ),
+    ),
+)
+
+
+def load_snapshot(models: Sequence[ModelPort]) -> Snapshot:
+    """How long loading took, of the models that are loaded."""
+    return Snapshot(
+        name="nv_model_load_duration_secs",
+        kind="gauge",
+        help="Model load time in seconds",
+        label_names=MODEL_LABELS,
+        samples=[((model.name, model.version), model.load_s) for model in models if model.load_s is not None],
     )
