@@ -68,7 +68,7 @@ class Collation:
     def join(self, tickets: Sequence[Ticket]) -> dict[str, Array]:
         """The inputs of the batch: those that the requests gave, and those that are made of them."""
         joined: dict[str, Array] = {}
-        for at, name in enumerate(tickets[0].admitted.names or self._names):
+        for at, name in enumerate(self._given(tickets[0])):
             parts = [ticket.admitted.arrays[at] for ticket in tickets]
             if name in self._ragged:
                 joined[name] = np.concatenate([part.reshape(-1) for part in parts])
@@ -109,8 +109,12 @@ class Collation:
                 raise self._wrong_scatter(name, outputs[name].size)
         return parts
 
+    def _given(self, ticket: Ticket) -> tuple[str, ...]:
+        names = ticket.admitted.names
+        return self._names if names is None else names
+
     def _shape(self, ticket: Ticket, name: str) -> tuple[int, ...] | None:
-        names = ticket.admitted.names or self._names
+        names = self._given(ticket)
         if name not in names:
             return None
         shape: tuple[int, ...] = ticket.admitted.arrays[names.index(name)].shape

@@ -69,15 +69,27 @@ class Executed:
         self.retried = False
 
 
-class Execution:
-    """How batches of one model are run."""
+def failed_batch(tickets: Sequence[Ticket], batched_at: float, error: TrilithError) -> Executed:
+    """A batch that could not be run at all."""
+    executed = Executed(tickets, sum(ticket.rows for ticket in tickets), batched_at, batched_at)
+    executed.error = error
+    return executed
 
-    __slots__ = ("_batched", "_clock", "_collation", "_inputs", "_model", "_outputs", "_pure")
+
+class Execution:
+    """How batches of one model are run.
+
+    Attributes:
+        name: whose, for messages: `model 'ocr'`.
+    """
+
+    __slots__ = ("_batched", "_clock", "_collation", "_inputs", "_model", "_outputs", "_pure", "name")
 
     def __init__(
         self, model: str, offer: Offer, *, pure: bool, clock: Clock, collation: Collation | None = None
     ) -> None:
         self._model = model
+        self.name = f"model '{model}'"
         self._inputs = [spec.name for spec in offer.inputs]
         self._outputs = tuple(spec.name for spec in offer.outputs)
         self._batched = offer.max_batch_size > 0

@@ -5,6 +5,7 @@ Rule 1: an instance takes work, it is not given any. It asks the queue when it f
 Rule 2: what it executed is posted to the loop's thread; many results cross in one wake-up.
 Rule 3: threads are no daemons, because a daemon dies inside native code when the program ends. They end when their
     model is unloaded; in a program that ends without doing so, at most `IDLE_CHECK_S` later.
+Rule 4: whatever is raised here, what the instance holds is answered, and it goes on.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from trilith.runtime.backends.port import Backend
-from trilith.runtime.execution import Executed, Execution
+from trilith.runtime.execution import Executed, Execution, failed_batch
 from trilith.runtime.ticket import Ticket
+from trilith.runtime.unexpected import RETRY_S, unexpected
 
 IDLE_CHECK_S: Final = 0.5  # a test or script with a model in process waits so long to end
 _TIMER_RESOLUTION_S: Final = 0.001  # of uvloop's timers; a shorter one fires at once, and would spin
@@ -46,7 +48,13 @@ class Rest(NamedTuple):
 
 
 class Work(Protocol):
-    """Where instances take batches from."""
+    """Where instances take batches from.
+
+    Attributes:
+        name: whose they are, for messages: `model 'ocr'`.
+    """
+
+    name: str
 
     def take(self, instance: Instance) -> Taken | Rest:
         """A batch; without one the instance is noted as idle."""
@@ -58,6 +66,10 @@ class Work(Protocol):
 
     def leave(self, instance: Instance) -> None:
         """Notes that the instance has ended and takes nothing any more."""
+        ...
+
+    def broke(self, error: Exception) -> None:
+        """Taking raised: what waits is answered with an error, for it could wait for ever. From any thread."""
         ...
 
 
@@ -121,12 +133,11 @@ class InstanceThread:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        take, run = self._work.take, self._execution.run
-        self._backend.enter_thread()
+        self._enter()
         while True:
-            found = take(self)
+            found = self._take()
             if isinstance(found, Taken):
-                self._post(run(self._backend, found.tickets, found.batched_at))
+                self._post(_executed(self._execution, self._backend, found))
                 del found  # the requests must not live as long as this thread idles
                 continue
             if self._stopping or not threading.main_thread().is_alive():
@@ -136,6 +147,19 @@ class InstanceThread:
                 self._inbox.get(timeout=IDLE_CHECK_S if found.timeout_s is None else found.timeout_s)
             except queue.Empty:
                 continue
+
+    def _enter(self) -> None:
+        try:
+            self._backend.enter_thread()
+        except Exception as error:  # noqa: BLE001 - a backend's: its batches say what is wrong, if anything is
+            unexpected(f"preparing a thread of {self._work.name}", error)
+
+    def _take(self) -> Taken | Rest:
+        try:
+            return self._work.take(self)
+        except Exception as error:  # noqa: BLE001 - a bug of ours, which is logged: the thread must go on
+            self._work.broke(error)
+            return Rest(RETRY_S)
 
 
 class InlineInstance:
@@ -181,11 +205,23 @@ class InlineInstance:
             self._timer = None
         if self._stopping:
             return
-        found = self._work.take(self)
+        try:
+            found = self._work.take(self)
+        except Exception as error:  # noqa: BLE001 - a bug of ours, which is logged: the instance must go on
+            self._work.broke(error)
+            found = Rest(RETRY_S)
         if isinstance(found, Taken):
-            self._finish(self._execution.run(self._backend, found.tickets, found.batched_at))
+            self._finish(_executed(self._execution, self._backend, found))
             # One batch a turn: the loop has sockets to read, and the next batch grows meanwhile.
             if not self._work.rest(self):
                 self._loop.call_soon(self._run)
         elif found.timeout_s is not None:
             self._timer = self._loop.call_later(max(found.timeout_s, _TIMER_RESOLUTION_S), self._run)
+
+
+def _executed(execution: Execution, backend: Backend, taken: Taken) -> list[Executed]:
+    try:
+        return execution.run(backend, taken.tickets, taken.batched_at)
+    except Exception as error:  # noqa: BLE001 - a bug of ours, which is logged: the requests must be answered
+        told = unexpected(f"running a batch of {execution.name}", error)
+        return [failed_batch(taken.tickets, taken.batched_at, told)]

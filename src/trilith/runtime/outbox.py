@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
+from typing import Final
+
+_log: Final = logging.getLogger("trilith.runtime")
 
 
 class Outbox:
@@ -33,4 +37,7 @@ class Outbox:
         self._woken = False
         calls = self._calls
         while calls:
-            calls.popleft()()
+            try:
+                calls.popleft()()
+            except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the calls behind it answer others
+                _log.exception("delivering what an instance executed failed")

@@ -11,9 +11,11 @@ import threading
 from collections.abc import Callable, Sequence
 
 from trilith.core.clock import Clock
+from trilith.errors import TrilithError
 from trilith.runtime.instances import Instance, Rest, Taken
 from trilith.runtime.schedule import BatchingConfig, BatchSizer, DynamicBatcher, LearnedCurve, QueueStatistics
 from trilith.runtime.ticket import Ticket
+from trilith.runtime.unexpected import unexpected
 
 
 class ModelQueue:
@@ -25,6 +27,7 @@ class ModelQueue:
         clock: tells when a batch is formed.
         sizer: learns which batch sizes serve best, and chooses them; None: nothing is learned.
         on_expired: told, in the thread of whoever noticed, that tickets expired and `expired` should be called.
+        on_broken: told the same way that forming a batch raised, and what callers are to be told.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class ModelQueue:
         name: str,
         clock: Clock,
         on_expired: Callable[[], None],
+        on_broken: Callable[[TrilithError], None],
         sizer: BatchSizer | None = None,
     ) -> None:
         self._sizer = sizer
@@ -41,6 +45,8 @@ class ModelQueue:
         self._windowed = config.max_wait_s > 0.0
         self._clock = clock
         self._on_expired = on_expired
+        self._on_broken = on_broken
+        self.name = name
         self._lock = threading.Lock()
         self._idle: list[Instance] = []
         self._watchers = 0  # idle instances that will wake when the window closes
@@ -106,6 +112,10 @@ class ModelQueue:
                 another = self._next_idle(self._clock.now())
         if another is not None:
             another.wake()
+
+    def broke(self, error: Exception) -> None:
+        """See `Work.broke`."""
+        self._on_broken(unexpected(f"forming a batch of {self.name}", error))
 
     def observe(self, tickets: Sequence[Ticket], rows: int, seconds: float) -> None:
         """Learns that these tickets took an instance `seconds`."""

@@ -6,6 +6,7 @@ Rule 3: where the model takes less than `AHEAD_BELOW_S` for a batch, the next on
     there and back takes as long. Only what waits anyway goes ahead, and never past an instance that idles.
 Rule 4: an instance that died takes nothing until it is back. What waits goes on waiting, for it or for another one,
     and so does, ahead of all, what it had and did not begin (`GivenBack`).
+Rule 5: whatever is raised here, what the instance holds is answered, and it goes on.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from trilith.core.tensor import Array
 from trilith.errors import ReplicaLost, TrilithError
 from trilith.runtime.backends.port import Answered, LifeReport, Outcome, RequestBackend, RequestBatch
 from trilith.runtime.execution import Executed
-from trilith.runtime.instances import Instance, Taken, Work
+from trilith.runtime.instances import Instance, Rest, Taken, Work
 from trilith.runtime.signature import Offer
 from trilith.runtime.ticket import Ticket
+from trilith.runtime.unexpected import RETRY_S, unexpected
+from trilith.runtime.validation import Admitted
 
 AHEAD_BELOW_S: Final = 0.0005
 MOST_GIVEN_BACK: Final = 3
@@ -90,7 +93,7 @@ class TicketBatch(RequestBatch):
     def __init__(self, tickets: Sequence[Ticket], names: Sequence[str], every: tuple[str, ...]) -> None:
         super().__init__(
             [ticket.request for ticket in tickets],
-            [_named(ticket.admitted.names or names, ticket.admitted.arrays) for ticket in tickets],
+            [_named(names, ticket.admitted) for ticket in tickets],
             [ticket.request.outputs or every for ticket in tickets],
         )
         self.tickets = tickets
@@ -130,7 +133,7 @@ class RequestInstance:
         self._names = [spec.name for spec in offer.inputs]
         self._outputs = tuple(spec.name for spec in offer.outputs)
         self._timer: asyncio.TimerHandle | None = None
-        self._running = 0
+        self._held: dict[int, Taken] = {}  # the batches that it runs, by their identity
         self._quick = False
         self._free_at = 0.0
         self._stopping = False
@@ -171,18 +174,32 @@ class RequestInstance:
         if not self.life.alive:
             self._work.leave(self)  # it was woken for something that another one may take
             return
-        if not self._running:
+        if not self._held:
             again = self._given_back.take()
             if again is not None:
                 self._work.leave(self)  # it may be noted as idle
                 self._begin_again(again)
                 return
-            found = self._work.take(self)
+            found = self._take()
             if not isinstance(found, Taken):
                 if found.timeout_s is not None:
                     self._timer = self._loop.call_later(max(found.timeout_s, _TIMER_RESOLUTION_S), self._run)
                 return
             self._begin(found)
+
+    def _take(self) -> Taken | Rest:
+        try:
+            return self._work.take(self)
+        except Exception as error:  # noqa: BLE001 - a bug of ours, which is logged: the instance must go on
+            self._work.broke(error)
+            return Rest(RETRY_S)
+
+    def _take_ahead(self) -> Taken | None:
+        try:
+            return self._work.take_ahead()
+        except Exception as error:  # noqa: BLE001 - a bug of ours, which is logged: the instance must go on
+            self._work.broke(error)
+            return None
 
     def _begin_again(self, taken: Taken) -> None:
         if all(ticket.done for ticket in taken.tickets):  # nobody waits for it any more
@@ -194,19 +211,26 @@ class RequestInstance:
 
     def _run_ahead(self) -> None:
         """Called when a batch has ended: what waits then waited for lack of an instance."""
-        while self._quick and 0 < self._running < _AT_ONCE and self._backend.has_room and not self._stopping:
-            ahead = self._work.take_ahead()
+        while self._quick and 0 < len(self._held) < _AT_ONCE and self._backend.has_room and not self._stopping:
+            ahead = self._take_ahead()
             if ahead is None:
                 return
             self._begin(ahead)
 
     def _begin(self, taken: Taken) -> None:
-        self._running += 1
-        batch = TicketBatch(taken.tickets, self._names, self._outputs)
-        self._backend.begin(batch, functools.partial(self._done, taken, self._clock.now()))
+        self._held[id(taken)] = taken
+        now = self._clock.now()
+        done = functools.partial(self._done, taken, now)
+        try:
+            self._backend.begin(TicketBatch(taken.tickets, self._names, self._outputs), done)
+        except Exception as error:  # noqa: BLE001 - a bug of ours, which is logged: the requests must be answered
+            told = unexpected(f"sending a batch of {self._work.name}", error)
+            failure = Outcome([told] * len(taken.tickets), now, now)
+            self._loop.call_soon(done, failure)  # not now: `_run_ahead` would begin the next within this one
 
     def _done(self, taken: Taken, sent_at: float, outcome: Outcome) -> None:
-        self._running -= 1
+        if self._held.pop(id(taken), None) is None:
+            return  # it was told already
         if not outcome.begun:
             if self._stopping or self.life.over or not self._given_back.add(taken):
                 self.end_unbegun(taken)
@@ -217,7 +241,15 @@ class RequestInstance:
         self._quick = outcome.finished_at - outcome.started_at < AHEAD_BELOW_S
         self._run()
         self._run_ahead()
-        self._finish(executed_parts(taken, begun_at, outcome, self._clock.now()))
+        self._finish(self._parts(taken, begun_at, outcome))
+
+    def _parts(self, taken: Taken, begun_at: float, outcome: Outcome) -> list[Executed]:
+        now = self._clock.now()
+        try:
+            return executed_parts(taken, begun_at, outcome, now)
+        except Exception as error:  # noqa: BLE001 - a bug of ours, which is logged: the requests must be answered
+            told = unexpected(f"reading the answers of {self._work.name}", error)
+            return executed_parts(taken, begun_at, Outcome([told] * len(taken.tickets), now, now), now)
 
     def end_unbegun(self, taken: Taken) -> None:
         """Ends a batch that no instance will begin any more."""
@@ -259,5 +291,6 @@ def _part(tickets: list[Ticket], taken: Taken, begun_at: float, outcome: Outcome
     return part
 
 
-def _named(names: Sequence[str], arrays: Sequence[Array]) -> dict[str, Array]:
-    return dict(zip(names, arrays, strict=True))
+def _named(every: Sequence[str], admitted: Admitted) -> dict[str, Array]:
+    names = every if admitted.names is None else admitted.names  # no names are names: all may be left out
+    return dict(zip(names, admitted.arrays, strict=True))

@@ -91,6 +91,7 @@ class ServedModel:
             name=f"model '{spec.name}'",
             clock=clock,
             on_expired=functools.partial(outbox.post, self._expire),
+            on_broken=lambda error: outbox.post(functools.partial(self._end_waiting, error)),
             sizer=BatchSizer(offer.max_batch_size, max_latency_s=spec.queue.max_latency_s) if adaptive else None,
         )
         self._statistics = StatisticsCollector(spec.name, version)
@@ -258,10 +259,7 @@ class ServedModel:
         self._queue.drain()
         if await self._settlement.settled(timeout_s):
             return True
-        for ticket in self._queue.clear():
-            self._settlement.leave(1)
-            if not ticket.done:
-                self._settlement.fail(ticket, Draining(f"model '{self.name}' was stopped before the request could run"))
+        self._end_waiting(Draining(f"model '{self.name}' was stopped before the request could run"))
         return await self._settlement.settled(0.0)
 
     async def stop(self, timeout_s: float) -> bool:
@@ -301,12 +299,15 @@ class ServedModel:
         elif not any(instance.life.alive or instance.pending for instance in self._remote):
             over = all(instance.life.over for instance in self._remote)
             self._on_life(report if report.over == over else replace(report, over=over))
-            for ticket in self._queue.clear() if over else ():
-                self._settlement.leave(1)
-                if not ticket.done:
-                    self._settlement.fail(ticket, NoReadyReplica(report.reason))
             if over:
+                self._end_waiting(NoReadyReplica(report.reason))
                 self._end_unbegun()
+
+    def _end_waiting(self, error: TrilithError) -> None:
+        for ticket in self._queue.clear():
+            self._settlement.leave(1)
+            if not ticket.done:
+                self._settlement.fail(ticket, error)
 
     def _end_unbegun(self) -> None:
         for taken in self._given_back.clear():
@@ -367,12 +368,14 @@ class ServedModel:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self._expire()
-        coming = [
-            at for at in (self._settlement.deadlines.next_deadline(), self._queue.next_deadline()) if at is not None
-        ]
-        if coming:
-            self._arm(min(coming), self._clock.now())
+        try:
+            self._expire()
+        finally:  # whatever went wrong with one ticket, the others' deadlines hold
+            coming = [
+                at for at in (self._settlement.deadlines.next_deadline(), self._queue.next_deadline()) if at is not None
+            ]
+            if coming:
+                self._arm(min(coming), self._clock.now())
 
     def _expire(self) -> None:
         """Ends the tickets whose deadline passed: those that wait leave the queue, those that run are let go."""

@@ -15,11 +15,12 @@ from typing import Final
 from trilith.core.clock import Clock
 from trilith.core.request import InferResponse, Parameter
 from trilith.core.timeline import BATCHED, INFER, INPUT, OUTPUT, QUEUED, STARTED
-from trilith.errors import TrilithError
+from trilith.errors import Bug, TrilithError
 from trilith.runtime.execution import Executed
 from trilith.runtime.schedule import ArrivalOrder, DeadlineHeap
 from trilith.runtime.statistics import StatisticsCollector
 from trilith.runtime.ticket import Ticket
+from trilith.runtime.unexpected import unexpected
 
 _FLOOR: Final = 1
 
@@ -131,14 +132,18 @@ class Settlement:
         if executed[0].retried:
             self._statistics.retries += 1
         for part in executed:
-            if part.outputs is None or part.error is not None:
-                self._finish_failed(part)
-            else:
-                self._finish_succeeded(part)
-            self.leave(len(part.tickets))
+            try:
+                if part.outputs is None or part.error is not None:
+                    self._finish_failed(part, part.error)
+                else:
+                    self._finish_succeeded(part)
+            except Exception as error:  # noqa: BLE001 - a bug of ours, which is logged: each ticket must end
+                self._finish_failed(part, unexpected(f"answering requests to model '{self._name}'", error))
+            finally:
+                self.leave(len(part.tickets))
 
-    def _finish_failed(self, part: Executed) -> None:
-        error = part.error or TrilithError("the execution gave neither outputs nor an error")
+    def _finish_failed(self, part: Executed, error: TrilithError | None) -> None:
+        error = error or Bug("the execution gave neither outputs nor an error")
         for ticket in part.tickets:
             if ticket.done:
                 continue

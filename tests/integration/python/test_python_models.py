@@ -80,6 +80,28 @@ def test_requests_of_different_shapes_come_as_they_are(repository, run):
     run(main())
 
 
+def test_every_input_may_be_left_out(repository, run):
+    source = f"""{HEAD}
+class TritonPythonModel:
+    def execute(self, requests):
+        given = [[tensor.name() for tensor in request.inputs()] for request in requests]
+        return [
+            pb_utils.InferenceResponse([pb_utils.Tensor("n", np.array([[len(names)]], np.int32))]) for names in given
+        ]
+"""
+    inputs = ", ".join(f'{{ name: "{name}" data_type: TYPE_FP32 dims: [ 1 ] optional: true }}' for name in "ab")
+    output = 'output { name: "n" data_type: TYPE_INT32 dims: [ 1 ] }'
+    write_model(repository, "m", source, pbtxt=f'backend: "python" max_batch_size: 4 input [ {inputs} ] {output}')
+
+    async def main():
+        async with Runtime(repository) as runtime, asyncio.timeout(20):
+            for inputs in ({}, {"b": row(1)}, {"a": row(1), "b": row(1)}, {}):
+                answer = await runtime.infer(InferRequest(model="m", inputs=inputs))
+                assert answer.outputs["n"].tolist() == [[len(inputs)]]
+
+    run(main())
+
+
 def test_one_request_fails_and_the_others_do_not(repository, run):
     """A batch of requests, of which one is answered with an error of its own."""
     body = """

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from trilith.core.tensor import DataType, TensorSpec
-from trilith.errors import NoReadyReplica, NotFound, ReplicaLost
+from trilith.errors import Bug, NoReadyReplica, NotFound, ReplicaLost
 from trilith.runtime import BackendKind, InferRequest, ModelSignature, Runtime, RuntimeConfig
 from trilith.runtime.backends.port import Answered, LifeReport, Outcome, RequestBackend
+from trilith.runtime.queue import ModelQueue
 
 X = TensorSpec(name="x", datatype=DataType.FP32, shape=(-1, 1))
 Y = TensorSpec(name="y", datatype=DataType.FP32, shape=(-1, 1))
@@ -325,3 +326,90 @@ def test_what_was_not_begun_ends_with_the_runtime(tmp_path):
 
     serving(tmp_path, check, drain_timeout_s=0.05)
     assert isinstance(asked[0].exception(), ReplicaLost)
+
+
+def test_a_request_may_leave_out_every_input(tmp_path):
+    async def check(runtime, remotes):
+        [remote] = remotes
+        for _ in range(2):
+            asked = asyncio.ensure_future(runtime.infer(InferRequest(model="m", inputs={})))
+            await turn()
+            [(batch, on_done)] = remote.held
+            remote.held.clear()
+            assert batch.inputs == [{}]
+            on_done(Outcome([Answered({"y": np.zeros((1, 1), np.float32)})], 0.0, 0.0))
+            assert (await asked).outputs["y"].tolist() == [[0]]
+
+    serving(tmp_path, check, yaml="max_batch_size: 2\ninputs: [{name: x, datatype: FP32, dims: [1], optional: true}]\n")
+
+
+@pytest.mark.parametrize("harm", ["begin", "begin after it was told", "answers", "told twice"])
+def test_what_goes_wrong_around_a_backend_is_answered_and_the_instance_goes_on(tmp_path, harm, caplog):
+    async def check(runtime, remotes):
+        [remote] = remotes
+
+        def begin(batch, on_done):
+            if harm == "begin after it was told":
+                asyncio.get_running_loop().call_soon(on_done, Outcome([ReplicaLost("lost")] * 2, 0.0, 0.0))
+            if harm.startswith("begin"):
+                raise ZeroDivisionError("a mistake")
+            Remote.begin(remote, batch, on_done)
+
+        remote.begin = begin
+        asked = [ask(runtime, value) for value in range(2)]
+        await turn()
+        if harm == "answers":
+            remote.held.pop()[1](Outcome([], 0.0, 0.0))
+        elif harm == "told twice":
+            _, on_done = remote.held.pop()
+            for _ in range(2):
+                on_done(Outcome([ReplicaLost("lost")] * 2, 0.0, 0.0))
+        failures = await asyncio.gather(*asked, return_exceptions=True)
+        wanted = ReplicaLost if harm in ("told twice", "begin after it was told") else Bug
+        assert [type(failure) for failure in failures] == [wanted] * 2
+        assert ("failed unexpectedly" in caplog.text) == (harm != "told twice")
+        del remote.begin
+        again = ask(runtime, 3)
+        await turn()
+        remote.answer()
+        assert (await again).outputs["y"].tolist() == [[6]]
+        assert runtime.statistics()[0].running == 0
+
+    serving(tmp_path, check)
+
+
+@pytest.mark.parametrize("name", ["take", "take_ahead"])
+def test_a_queue_that_gives_an_error_instead_of_a_batch_does_not_end_the_instance(tmp_path, monkeypatch, caplog, name):
+    async def check(runtime, remotes):
+        [remote] = remotes
+        first = ask(runtime, 1)
+        await turn()
+        whole, harmed = getattr(ModelQueue, name), []
+
+        def take(queue, *args):
+            if not harmed:
+                harmed.append(1)
+                raise ZeroDivisionError("a mistake")
+            return whole(queue, *args)
+
+        monkeypatch.setattr(ModelQueue, name, take)
+        waiting = [ask(runtime, value) for value in range(4)]
+        await turn()
+        remote.answer()
+        await first
+        while not all(each.done() for each in waiting):
+            await turn()
+            if remote.held:
+                remote.answer()
+        failures = [each.exception() for each in waiting if each.exception() is not None]
+        assert failures
+        assert {type(failure) for failure in failures} == {Bug}
+        again = ask(runtime, 3)
+        while not again.done():
+            await turn()
+            if remote.held:
+                remote.answer()
+        await again
+
+    serving(tmp_path, check)
+    assert "failed unexpectedly" in caplog.text

@@ -48,6 +48,7 @@ from trilith.runtime.backends.python.supervision import (
 )
 from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
+from trilith.runtime.unexpected import unexpected
 
 FINALIZE_TIMEOUT_S: Final = 30.0
 BUSY_TIMEOUT_S: Final = 1.0
@@ -178,7 +179,11 @@ class PythonBackend(RequestBackend):
 
     def _replied(self, call: RunningCall, reply: Reply) -> None:
         self._running.pop(call.id, None)
-        call.on_done(self._reader.outcome(call, reply))
+        try:
+            outcome = self._reader.outcome(call, reply)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with an answer, its requests must be answered
+            outcome = call.failed(unexpected(f"reading an answer of model '{self._file.model}'", error))
+        call.on_done(outcome)
 
     def _asks(self, process: InstanceProcess, question: Question) -> None:
         """Called in the watching thread."""
