@@ -26,6 +26,7 @@ import msgspec
 from trilith.errors import SetupError, UnknownReference
 from trilith.runtime.repository import PBTXT, YAML, find_model_folders, find_models
 
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CHUNK_BYTES: Final = 1 << 20
 _FETCHING: Final = ".fetching-"
 _ABANDONED_S: Final = 3600.0
@@ -112,7 +113,7 @@ class _Remote:
                 self._remove_unused_blobs()
                 self._write_manifest()
             except OSError as error:
-                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                if error.errno in _NO_ROOM:
                     raise SetupError(
                         f"{self._url}: no room for the models in {self.mirror.parent}; free some, or name another "
                         "folder by TRILITH_CACHE"
@@ -163,7 +164,7 @@ class _Remote:
                 except Exception as error:
                     raise UnknownReference(f"{self._url}/{path}: cannot be fetched: {error}") from error
                 with remote:
-                    digest = _copy(remote, local)
+                    digest = _copy(remote, local, f"{self._url}/{path}")
             blob = self._blobs / digest
             Path(temporary).replace(blob)
             link = self.mirror / path
@@ -218,9 +219,22 @@ class _Remote:
             return True
 
 
-def _copy(source: IO[bytes], destination: IO[bytes]) -> str:
-    digest = hashlib.sha256()
-    while chunk := source.read(_CHUNK_BYTES):
+def _copy(source: IO[bytes], destination: IO[bytes], shown: str) -> str:
+    """Copies a remote file; its digest."""
+    digest, copied, expected = hashlib.sha256(), 0, getattr(source, "size", None)
+    while chunk := _read(source, shown):
         digest.update(chunk)
         destination.write(chunk)
+        copied += len(chunk)
+    if isinstance(expected, int) and copied != expected:
+        raise UnknownReference(f"{shown}: cannot be fetched: {copied} bytes of {expected} came")
     return digest.hexdigest()
+
+
+def _read(source: IO[bytes], shown: str) -> bytes:
+    try:
+        return source.read(_CHUNK_BYTES)
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            raise  # of a file system that keeps what it reads in files of its own
+        raise UnknownReference(f"{shown}: cannot be fetched: {str(error) or type(error).__name__}") from error

@@ -80,6 +80,20 @@ def test_a_fetch_that_fails_leaves_nothing(memory, tmp_path, monkeypatch):
     monkeypatch.undo()
 
 
+def test_an_object_that_comes_short_is_not_taken(memory, tmp_path, monkeypatch):
+    roots = Roots(["memory://bucket"], tmp_path)
+    mirror = roots.find()["a"][0].parent
+
+    class Short(io.BytesIO):
+        size = 100
+
+    monkeypatch.setattr(type(memory), "open", lambda *_, **__: Short(b"half"))
+    with pytest.raises(UnknownReference, match=r"a/1/model.twin: cannot be fetched: 4 bytes of 100 came"):
+        roots.fetch("a")
+    assert files(mirror) == ["a/model.yaml", "b/model.yaml"]
+    assert not [name for name in files(mirror.parent / "blobs") if name.startswith(".fetching")]
+
+
 def test_what_is_not_there(memory, tmp_path):
     with pytest.raises(UnknownReference, match="memory://nowhere is not a folder"):
         Roots(["memory://nowhere"], tmp_path).find()
@@ -129,38 +143,3 @@ def test_polled(memory, run):
             assert runtime.model("b").ready
 
     run(main())
-
-
-@pytest.mark.full
-def test_s3(tmp_path, monkeypatch, run):
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        options = {"endpoint_url": f"http://{host}:{port}", "key": "k", "secret": "s"}
-        monkeypatch.setitem(fsspec.config.conf, "s3", options)
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        monkeypatch.setenv("TRILITH_CACHE", str(tmp_path / "cache"))
-        system = fsspec.filesystem("s3", skip_instance_cache=True)
-        system.mkdir("bucket")
-        system.pipe("bucket/models/a/1/model.twin", b"one")
-        system.pipe("bucket/models/a/model.yaml", b"max_batch_size: 4")
-        made = []
-
-        def create(file):
-            made.append(file.path.read_text())
-            return EchoBackend()
-
-        async def main():
-            kind = kind_of(create, filename="model.twin")
-            config = RuntimeConfig(backends={"twin": kind}, mode=ControlMode.POLL, poll_s=3600.0)
-            async with Runtime("s3://bucket/models", config=config) as runtime:
-                await runtime.infer(InferRequest(model="a", inputs={"x": np.ones((1, 2), np.float32)}))
-                system.pipe("bucket/models/a/1/model.twin", b"two")
-                await runtime.repository.poll()
-                assert made == ["one", "two"]
-
-        run(main())
-    finally:
-        server.stop()
