@@ -92,7 +92,7 @@ def test_what_is_not_offered_says_so():
         request.exec()
     with pytest.raises(pb_utils.TritonModelException, match="not supported"):
         asyncio.run(request.async_exec())
-    with pytest.raises(pb_utils.TritonModelException, match="not supported"):
+    with pytest.raises(pb_utils.TritonModelException, match="nobody asked this request"):
         request.get_response_sender()
 
 
@@ -228,3 +228,29 @@ def test_logger_without_a_server_writes_to_logging(caplog):
         ("WARNING", "careful"),
         ("INFO", "said"),
     ]
+
+
+def test_a_sender_sends_one_response():
+    final = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+    response = pb_utils.InferenceResponse([])
+    sender = pb_utils.InferenceResponseSender(lambda: False)
+    sent = []
+    sender.when_sent(lambda: sent.append(sender.response))
+    for arguments, words in (
+        ((response, 2), "Unsupported flag"),
+        ((None, 0), "must be provided when the response flags is set to zero"),
+        ((None, final), "cannot send complete final before sending a response"),
+        ((7, 0), "Expected an InferenceResponse, got int"),
+    ):
+        with pytest.raises(pb_utils.TritonModelException, match=words):
+            sender.send(*arguments)
+    assert sent == []
+    sender.send(response)
+    assert sent == [response]
+    with pytest.raises(pb_utils.TritonModelException, match="cannot send more than one response"):
+        sender.send(response)
+    sender.send(flags=final)
+    with pytest.raises(pb_utils.TritonModelException, match="has been closed"):
+        sender.send(flags=final)
+    sender.when_sent(lambda: sent.append("at once"))
+    assert sent == [response, "at once"]

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import json
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from trilith.runtime.backends.python.messages import Begin
 from trilith.runtime.backends.python.packing import AnswerHead, BatchAnswer, RequestHead, pack_inputs
 from trilith.runtime.backends.python.pb_utils.errors import WIRE_CODES, TritonModelException
 from trilith.runtime.backends.python.pb_utils.tensor import Tensor
+from trilith.runtime.backends.python.returned import checked_responses
 from trilith.wire.tensors import Buffer
 
 _CLASS: Final = "TritonPythonModel"
@@ -99,9 +101,18 @@ class HostedModel:
             )
 
     def execute(
-        self, received: Sequence[tuple[RequestHead, dict[str, Array]]], is_taken_back: Callable[[int], bool]
-    ) -> tuple[BatchAnswer, list[Buffer]]:
+        self,
+        received: Sequence[tuple[RequestHead, dict[str, Array]]],
+        is_taken_back: Callable[[int], bool],
+        on_late: Callable[[BatchAnswer, list[Buffer]], None],
+    ) -> tuple[BatchAnswer, list[Buffer]] | None:
         """Executes a batch.
+
+        Args:
+            received: the requests.
+            is_taken_back: whether nobody waits for the request of that number any more.
+            on_late: called once, from any thread, with the answer when it is complete only after this has returned
+                None, because the model sends responses by itself.
 
         Raises:
             Exception: whatever the model raises, or that it returned something else than the responses.
@@ -117,13 +128,39 @@ class HostedModel:
             )
             for at, (head, inputs) in enumerate(received)
         ]
-        responses = self._model.execute(requests)
-        if inspect.iscoroutine(responses):
-            responses = asyncio.run(responses)
-        _check_responses(responses, len(requests))
+        returned = self._model.execute(requests)
+        if inspect.iscoroutine(returned):
+            returned = asyncio.run(returned)
+        responses = checked_responses(returned, requests)
+        senders = [
+            request.sender
+            for request, response in zip(requests, responses, strict=True)
+            if response is None and request.sender is not None
+        ]
+        if all(sender.response is not None for sender in senders):
+            return self._answers(requests, responses)
+
+        def answer_late() -> None:
+            try:
+                answer, buffers = self._answers(requests, responses)
+            except BaseException as error:  # noqa: BLE001 - a model's objects are the user's code
+                answer, buffers = BatchAnswer([], described(error)), []
+            on_late(answer, buffers)
+
+        missing = _Countdown(len(senders), answer_late)
+        for sender in senders:
+            sender.when_sent(missing.one_less)
+        return None
+
+    def _answers(
+        self, requests: Sequence[pb_utils.InferenceRequest], responses: Sequence[pb_utils.InferenceResponse | None]
+    ) -> tuple[BatchAnswer, list[Buffer]]:
         answers: list[AnswerHead] = []
         buffers: list[Buffer] = []
-        for request, response in zip(requests, responses, strict=True):
+        for request, returned in zip(requests, responses, strict=True):
+            response = returned if returned is not None or request.sender is None else request.sender.response
+            if response is None:
+                raise TritonModelException("a request has no response")  # it was checked
             head, parts = self._answer(request, response)
             answers.append(head)
             buffers += parts
@@ -169,6 +206,22 @@ class HostedModel:
         return AnswerHead(heads, parameters), buffers
 
 
+class _Countdown:
+    """Calls back when so many threads have said that they are done."""
+
+    def __init__(self, count: int, on_zero: Callable[[], None]) -> None:
+        self._count = count
+        self._on_zero = on_zero
+        self._lock = threading.Lock()
+
+    def one_less(self) -> None:
+        with self._lock:
+            self._count -= 1
+            over = self._count == 0
+        if over:
+            self._on_zero()
+
+
 _DATATYPES: Final = {str(datatype): datatype for datatype in DataType}
 
 
@@ -185,22 +238,6 @@ def described(error: BaseException) -> str:
         if not frame.filename.startswith((own, "<frozen"))
     ]
     return shortened(f"{text}\n\nAt:\n" + "\n".join(places), 2 * LONGEST_TEXT) if places else text
-
-
-def _check_responses(responses: Any, requests: int) -> None:
-    if not isinstance(responses, list):
-        raise TritonModelException(f"Expected a list in the execute return, found type '{type(responses)}'.")
-    if len(responses) != requests:
-        raise TritonModelException(
-            "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
-            f"InferenceRequest(s) size is:{requests}, and InferenceResponse(s) size is:{len(responses)}\n"
-        )
-    for response in responses:
-        if not isinstance(response, pb_utils.InferenceResponse):
-            raise TritonModelException(
-                "Expected an 'InferenceResponse' object in the execute function return list, found type "
-                f"'{type(response)}'."
-            )
 
 
 def _sendable(tensor: Tensor) -> Array:

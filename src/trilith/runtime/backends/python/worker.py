@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import queue
 import select
 import signal
 import socket
@@ -43,6 +44,7 @@ from trilith.runtime.backends.python.messages import (
 from trilith.runtime.backends.python.packing import BatchAnswer, decode_requests, encode_answer
 from trilith.runtime.backends.python.pb_utils.control import Desk
 from trilith.runtime.backends.python.pb_utils.observe import Outlet
+from trilith.wire.tensors import Buffer
 
 _SIGN_OF_LIFE_S: Final = 1.0
 _CATCH_UP_S: Final = 0.001
@@ -104,7 +106,12 @@ class Worker:
     def _warm(self, hosted: HostedModel, message: Message) -> None:
         if not isinstance(message, Warm):
             raise ModelError(f"expected to be told to warm up or to serve, got {type(message).__name__}")
-        answer, _ = hosted.execute(decode_requests(self._model, message.meta, message.buffers), lambda _: False)
+        late: queue.SimpleQueue[tuple[BatchAnswer, list[Buffer]]] = queue.SimpleQueue()
+        requests = decode_requests(self._model, message.meta, message.buffers)
+        answered = hosted.execute(requests, lambda _: False, lambda *answered: late.put(answered))
+        answer, _ = answered if answered is not None else late.get()
+        if answer.failure:
+            raise ModelError(answer.failure)
         for head in answer.answers:
             if head.code:
                 raise ModelError(head.message)
@@ -172,15 +179,27 @@ class Worker:
     def _answer(self, hosted: HostedModel, call: IncomingCall) -> None:
         call.begin()
         call_id = call.id
+        loop = self._loop
+
+        def on_late(answer: BatchAnswer, buffers: list[Buffer]) -> None:
+            loop.call_soon_threadsafe(self._send, call, answer, buffers)
+
         try:
             requests = decode_requests(self._model, call.meta, call.buffers)
-            answer, buffers = hosted.execute(requests, lambda at: self._is_taken_back(call_id, at))
-            meta = encode_answer(answer)
+            answered = hosted.execute(requests, lambda at: self._is_taken_back(call_id, at), on_late)
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
+            answered = BatchAnswer([], described(error)), []
+        if answered is not None:
+            self._send(call, *answered)
+
+    def _send(self, call: IncomingCall, answer: BatchAnswer, buffers: list[Buffer]) -> None:
+        try:
+            meta = encode_answer(answer)
+        except BaseException as error:  # noqa: BLE001 - values of the user's own classes
             meta, buffers = encode_answer(BatchAnswer([], described(error))), []
         call.result(meta, buffers)
         if self._taken_back:
-            self._taken_back = {entry for entry in self._taken_back if entry[0] != call_id}
+            self._taken_back = {entry for entry in self._taken_back if entry[0] != call.id}
 
     def _is_taken_back(self, call_id: int, at: int) -> bool:
         """Reads what has come meanwhile; elsewhere than on the main thread, what was read before."""

@@ -25,10 +25,13 @@ from trilith.runtime.backends.python.pb_utils.requests import (
     TRITONSERVER_REQUEST_FLAG_SEQUENCE_START,
     TRITONSERVER_REQUEST_RELEASE_ALL,
     TRITONSERVER_REQUEST_RELEASE_RESCHEDULE,
-    TRITONSERVER_RESPONSE_COMPLETE_FINAL,
     InferenceRequest,
-    InferenceResponse,
     PreferredMemory,
+)
+from trilith.runtime.backends.python.pb_utils.response import InferenceResponse
+from trilith.runtime.backends.python.pb_utils.sender import (
+    TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+    InferenceResponseSender,
 )
 from trilith.runtime.backends.python.pb_utils.tensor import Tensor
 
@@ -42,6 +45,7 @@ __all__ = [
     "TRITONSERVER_RESPONSE_COMPLETE_FINAL",
     "InferenceRequest",
     "InferenceResponse",
+    "InferenceResponseSender",
     "LogLevel",
     "Logger",
     "Metric",

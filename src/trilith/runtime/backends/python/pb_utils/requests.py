@@ -1,14 +1,15 @@
-"""`pb_utils.InferenceRequest` and `InferenceResponse`."""
+"""`pb_utils.InferenceRequest`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from trilith.core.request import Parameter
 from trilith.runtime.backends.python.packing import RequestHead
-from trilith.runtime.backends.python.pb_utils.errors import TritonError, TritonModelException
+from trilith.runtime.backends.python.pb_utils.errors import TritonModelException
+from trilith.runtime.backends.python.pb_utils.sender import InferenceResponseSender
 from trilith.runtime.backends.python.pb_utils.tensor import Tensor
 
 TRITONSERVER_MEMORY_CPU = 0
@@ -17,7 +18,6 @@ TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
 TRITONSERVER_REQUEST_RELEASE_ALL = 1
 TRITONSERVER_REQUEST_RELEASE_RESCHEDULE = 2
-TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
 
 
 class PreferredMemory:
@@ -59,6 +59,7 @@ class InferenceRequest:
         "_preferred_memory",
         "_request_id",
         "_requested_output_names",
+        "_sender",
         "_timeout",
         "model_name",
         "model_version",
@@ -89,6 +90,7 @@ class InferenceRequest:
         self._preferred_memory = preferred_memory
         self._parameters = parameters
         self._is_cancelled: Callable[[], bool] | None = None
+        self._sender: InferenceResponseSender | None = None
 
     @classmethod
     def received(cls, head: RequestHead, inputs: list[Tensor], is_cancelled: Callable[[], bool]) -> InferenceRequest:
@@ -144,9 +146,22 @@ class InferenceRequest:
         """There is no trace."""
         return
 
-    def get_response_sender(self) -> NoReturn:
-        """Raises: not supported."""
-        raise TritonModelException("get_response_sender: decoupled responses are not supported; return a response")
+    def get_response_sender(self) -> InferenceResponseSender:
+        """What answers this request from anywhere, also after `execute` has returned: return None for it there.
+
+        Raises:
+            TritonModelException: the model made the request itself.
+        """
+        if self._is_cancelled is None:
+            raise TritonModelException("get_response_sender: nobody asked this request; it was made by the model")
+        if self._sender is None:
+            self._sender = InferenceResponseSender(self._is_cancelled)
+        return self._sender
+
+    @property
+    def sender(self) -> InferenceResponseSender | None:
+        """For the runtime: the sender, if the model has asked for it."""
+        return self._sender
 
     def set_release_flags(self, flags: int) -> None:
         """Takes the default flag only.
@@ -164,67 +179,3 @@ class InferenceRequest:
     async def async_exec(self, decoupled: bool = False) -> NoReturn:
         """Raises: not supported."""
         raise TritonModelException("async_exec: calling another model (BLS) is not supported")
-
-
-class InferenceResponse:
-    """The answer to one request.
-
-    Args:
-        output_tensors: the outputs.
-        error: why there are none: a `TritonError`.
-        parameters: of the answer.
-
-    Raises:
-        TritonModelException: not of that form.
-    """
-
-    __slots__ = ("_error", "_output_tensors", "_parameters")
-
-    def __init__(
-        self,
-        output_tensors: list[Tensor] | None = None,
-        error: TritonError | TritonModelException | None = None,
-        parameters: Mapping[str, Parameter] | None = None,
-    ) -> None:
-        found = [] if output_tensors is None else list(output_tensors)
-        for tensor in found:
-            if not isinstance(tensor, Tensor):
-                raise TritonModelException(
-                    f"InferenceResponse: output_tensors must be a list of Tensor, it holds a {type(tensor).__name__}"
-                )
-        if isinstance(error, TritonModelException):
-            error = TritonError(str(error))
-        if error is not None and not isinstance(error, TritonError):
-            raise TritonModelException(f"InferenceResponse: error must be a TritonError, got {type(error).__name__}")
-        for key, value in dict[Any, Any](parameters or {}).items():
-            if not isinstance(key, str) or not isinstance(value, bool | int | float | str):
-                raise TritonModelException(
-                    f"InferenceResponse: parameter {key!r:.200} must be a bool, an int, a float or text, got "
-                    f"{type(value).__name__}"
-                )
-            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-                raise TritonModelException(f"InferenceResponse: parameter {key!r:.200} does not fit 64 bits")
-        self._output_tensors = found
-        self._error = error
-        self._parameters = dict(parameters or {})
-
-    def output_tensors(self) -> list[Tensor]:
-        """The outputs."""
-        return self._output_tensors
-
-    def has_error(self) -> bool:
-        """Whether the request failed."""
-        return self._error is not None
-
-    def error(self) -> TritonError | None:
-        """Why it failed."""
-        return self._error
-
-    def parameters(self) -> str:
-        """The parameters as JSON: an object."""
-        return json.dumps(self._parameters)
-
-    @property
-    def parameter_values(self) -> dict[str, Any]:
-        """For the runtime: the parameters as values."""
-        return self._parameters
