@@ -32,14 +32,18 @@ class HealthWatch(Generic[K]):
         self._stuck_since: dict[K, float] = {}
         self._found: set[K] = set()
 
-    def find(self, key: K, *, heard_at: float, stuck: bool, now: float) -> str | None:
+    def find(self, key: K, *, heard_at: float, stuck: bool, now: float, overdue_at: float | None = None) -> str | None:
         """Why the replica should be replaced: as `look`, but once for each replica."""
-        why = None if key in self._found else self.look(key, heard_at=heard_at, stuck=stuck, now=now)
+        why = (
+            None
+            if key in self._found
+            else self.look(key, heard_at=heard_at, stuck=stuck, overdue_at=overdue_at, now=now)
+        )
         if why is not None:
             self._found.add(key)
         return why
 
-    def look(self, key: K, *, heard_at: float, stuck: bool, now: float) -> str | None:
+    def look(self, key: K, *, heard_at: float, stuck: bool, now: float, overdue_at: float | None = None) -> str | None:
         """Why the replica should be replaced, or None while it is well enough.
 
         Args:
@@ -47,11 +51,17 @@ class HealthWatch(Generic[K]):
             heard_at: when it was last heard, a heartbeat included (seconds).
             stuck: it takes no more calls, and every call that it holds was taken back by its caller.
             now: the instant in seconds.
+            overdue_at: when the time limit passed of a batch that was given up and still runs, or None.
         """
         if silent(heard_at, now, self._limit_s):
             return (
                 f"it was not heard for {now - heard_at:.1f} s: something blocks its event loop"
                 " (a long computation in an `async def`? declare the method with `def`, and it runs in a thread)"
+            )
+        if overdue_at is not None and now - overdue_at >= self._limit_s:
+            return (
+                f"a batch that was given up still runs {now - overdue_at:.1f} s after its time limit, and none of that"
+                " method starts beside it"
             )
         if not stuck:
             self._stuck_since.pop(key, None)

@@ -318,6 +318,40 @@ def test_a_replica_whose_threads_are_all_stuck_is_replaced(serve, tmp_path):
     server.wait_until(lambda: (answer := server.post("/process_id"))[0] == 200 and answer[1] != first)
 
 
+def test_a_replica_whose_batch_never_ends_is_replaced(serve, tmp_path):
+    source = tmp_path / "endless.py"
+    source.write_text(
+        "import os, time, trilith\n"
+        "@trilith.service(threads=4, timeout_s=0.2)\nclass Endless:\n"
+        "    @trilith.api(batch=trilith.Batch())\n"
+        "    def hang(self, xs: list[int]) -> list[int]:\n"
+        "        time.sleep(600 if xs[0] else 0)\n        return [os.getpid() for _ in xs]\n"
+    )
+    server = serve(f"{source}:Endless", "--unresponsive-timeout-s", "3")
+    _, first = server.post("/hang", {"xs": 0})
+    assert server.post("/hang", {"xs": 1})[0] == 504
+    assert server.post("/hang", {"xs": 0})[0] == 504, "no batch starts beside the one that hangs"
+    server.wait_line("a batch that was given up still runs")
+    server.wait_until(lambda: (answer := server.post("/hang", {"xs": 0}))[0] == 200 and answer[1] != first)
+
+
+def test_a_thread_that_all_callers_left_ends_before_the_next_batch_begins(serve, tmp_path):
+    source = tmp_path / "alone.py"
+    source.write_text(
+        "import time, trilith\n"
+        "@trilith.service(threads=4, timeout_s=20)\nclass Alone:\n"
+        "    inside, worst = 0, 0\n"
+        "    @trilith.api(batch=trilith.Batch())\n"
+        "    def hold(self, seconds: list[float]) -> list[int]:\n"
+        "        self.inside += 1\n        self.worst = max(self.worst, self.inside)\n"
+        "        time.sleep(max(seconds))\n        self.inside -= 1\n"
+        "        return [self.worst for _ in seconds]\n"
+    )
+    server = serve(f"{source}:Alone")
+    assert server.post("/hold", {"seconds": 1}, headers={"trilith-timeout-ms": "100"})[0] == 504
+    assert server.post("/hold", {"seconds": 0}) == (200, 1)
+
+
 def test_cpu_bounds_the_threads_of_native_libraries(serve, tmp_path):
     source = tmp_path / "threads.py"
     source.write_text(

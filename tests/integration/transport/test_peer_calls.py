@@ -247,6 +247,35 @@ def test_a_cancelled_call_has_no_reply_and_stays_in_flight_until_answered(run):
     run(main())
 
 
+def test_a_call_that_is_asked_to_stop_is_answered_all_the_same(run):
+    async def main():
+        calls: list[IncomingCall] = []
+        cancelled: list[IncomingCall] = []
+        replies: list[Reply] = []
+
+        def prepare(peer: Peer) -> None:
+            def on_call(call: IncomingCall) -> None:
+                call.on_cancel = lambda: cancelled.append(call)
+                calls.append(call)
+
+            peer.on_call = on_call
+
+        first, second = await linked_peers(grants=(0, 1), prepare_other=prepare)
+        call_id = first.call(b"", [], replies.append)
+        await until(lambda: calls)
+        first.stop(call_id)
+        first.stop(12345)
+        await until(lambda: cancelled)
+        assert (first.in_flight, replies) == (1, [])
+        calls[0].result(b"late")
+        await until(lambda: replies)
+        assert bytes(replies[0].meta) == b"late"
+        first.stop(call_id)
+        await finish(first, second)
+
+    run(main())
+
+
 def test_a_call_cancelled_in_the_turn_it_was_made(run):
     async def main():
         replies: list[Reply] = []

@@ -25,6 +25,16 @@ def test_stuck_is_a_verdict_only_without_a_break(steps):
         assert (verdict is not None) == (since is not None and now - since >= LIMIT_S)
 
 
+def test_a_batch_that_nobody_waits_for_and_that_never_ends_is_a_verdict():
+    watch = HealthWatch(LIMIT_S)
+    assert watch.look("a", heard_at=109.0, stuck=False, overdue_at=100.0, now=109.9) is None
+    assert "still runs 10.0 s after its time limit" in watch.look(
+        "a", heard_at=110.0, stuck=False, overdue_at=100.0, now=110.0
+    )
+    assert watch.look("a", heard_at=110.0, stuck=False, overdue_at=None, now=110.0) is None
+    assert watch.look("a", heard_at=110.0, stuck=False, overdue_at=160.0, now=110.0) is None
+
+
 def test_replicas_do_not_share_their_trouble():
     watch = HealthWatch(LIMIT_S)
     watch.look("a", heard_at=100.0, stuck=True, now=100.0)

@@ -26,6 +26,7 @@ class FakePeer:
         self.grant = grant
         self.calls = {}
         self.cancelled = set()
+        self.stopped = set()
         self.next_id = 0
         self.on_credits = None
         self.last_heard_at = time.monotonic()
@@ -46,6 +47,9 @@ class FakePeer:
 
     def cancel(self, call_id):
         self.cancelled.add(call_id)
+
+    def stop(self, call_id):
+        self.stopped.add(call_id)
 
     def answer(self, call_id, *, ok=True):
         had_room = self.credits > 0
@@ -346,7 +350,26 @@ def test_a_batch_of_a_method_that_is_gone_is_stopped_when_its_last_caller_goes()
     router.publish(2, {"S"}, [route("plain")])
     assert [call.sink.outcomes for call in calls] == [[], [NotFound.code], [NotFound.code]]
     router.cancel(calls[0])
-    assert link.peer.cancelled == {1}
+    assert link.peer.stopped == {1}
+
+
+def test_a_replica_runs_one_batch_at_a_time_also_when_nobody_waits_for_it():
+    many = route("many", batch_rows=4)
+    router = _router(many)
+    link = _link()
+    router.add(link)
+    first, second = _call(many), _call(many)
+    router.submit(first)
+    router.cancel(first)
+    router.submit(second)
+    assert link.peer.stopped == {1}
+    assert list(link.peer.calls) == [1], "its thread runs still"
+    assert list(link.overdue) == ["many"]
+    link.peer.answer(1, ok=False)
+    assert list(link.peer.calls) == [2]
+    assert not link.overdue
+    link.peer.answer(2)
+    assert (first.sink.outcomes, second.sink.outcomes) == (["cancelled"], ["ok"])
 
 
 def test_a_service_that_is_gone_is_not_missed():

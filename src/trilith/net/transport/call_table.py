@@ -63,9 +63,13 @@ class CallTable:
             self._accepted.discard(call_id)
         return on_reply
 
+    def wanted(self, call_id: int) -> bool:
+        """Whether the call is in flight, and was not cancelled."""
+        return self._callbacks.get(call_id) is not None
+
     def cancel(self, call_id: int) -> bool:
         """Drops a call's callback; False when it is not in flight or was cancelled before."""
-        if self._callbacks.get(call_id) is None:
+        if not self.wanted(call_id):
             return False
         self._callbacks[call_id] = None
         return True

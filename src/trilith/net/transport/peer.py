@@ -244,6 +244,11 @@ class Peer:
         if self._outgoing.cancel(call_id):
             self._sender.send(frames.CANCEL, call_id, b"")
 
+    def stop(self, call_id: int) -> None:
+        """Asks the other side to stop working on a call. It is answered all the same, when the work has ended."""
+        if self._outgoing.wanted(call_id):
+            self._sender.send(frames.CANCEL, call_id, b"")
+
     def notify(self, meta: bytes) -> None:
         """Sends a one-way message. Nothing happens after the end of the connection.
 

@@ -90,13 +90,17 @@ class BatchQueue:
         return calls
 
     def withdraw(self, ticket: BatchTicket) -> None:
-        """Takes a call back; the replica is told to stop when nobody of its batch waits any more."""
+        """Takes a call back; the replica is told to stop when nobody of its batch waits any more.
+
+        The next batch starts when this one has really ended: a thread cannot be stopped, and runs to its end.
+        """
         abandoned = self._queue.withdraw(ticket)
         ticket.call.ticket = None
         link = ticket.call.link
         if abandoned is not None and link is not None and link.calls.pop(ticket.call_id, None) is not None:
-            link.peer.cancel(ticket.call_id)
-            self._finished(link, abandoned)
+            link.peer.stop(ticket.call_id)
+            latest = max(ticket.call.deadline for ticket in abandoned.calls)
+            link.overdue[self._route.method] = max(latest, self._router.now())
 
     def pump(self, now: float) -> None:
         """Sends batches while some may leave and a replica is free."""
@@ -153,6 +157,7 @@ class BatchQueue:
     def _finished(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
         self._queue.over(batch)
         link.batching.discard(self._route.method)
+        link.overdue.pop(self._route.method, None)
         self.pump(self._router.now())
 
     def _replied(self, calls: list[PendingCall], reply: Reply) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class ReplicaLink:
     """One replica's connection, and the calls that it holds."""
 
-    __slots__ = ("batching", "calls", "peer", "pid", "removed", "replica_id", "revision", "service")
+    __slots__ = ("batching", "calls", "overdue", "peer", "pid", "removed", "replica_id", "revision", "service")
 
     def __init__(self, *, replica_id: int, service: str, revision: int, pid: int, peer: Peer) -> None:
         self.replica_id = replica_id
@@ -24,6 +24,7 @@ class ReplicaLink:
         self.removed = False
         self.calls: dict[int, PendingCall | list[PendingCall]] = {}
         self.batching: set[str] = set()  # batched methods of which it runs a batch now
+        self.overdue: dict[str, float] = {}  # those of them that nobody waits for any more: when their time was over
 
     @property
     def in_flight(self) -> int:

@@ -318,6 +318,12 @@ class Router:
             for link in (*deployment.replicas, *deployment.standby):
                 # `calls` holds those that somebody waits for; the peer counts those that were taken back as well.
                 stuck = is_stuck(room=link.room, in_flight=link.in_flight, wanted=len(link.calls))
-                why = self._health.find(link.replica_id, heard_at=link.peer.last_heard_at, stuck=stuck, now=now)
+                why = self._health.find(
+                    link.replica_id,
+                    heard_at=link.peer.last_heard_at,
+                    stuck=stuck,
+                    overdue_at=min(link.overdue.values(), default=None),
+                    now=now,
+                )
                 if why is not None:
                     self._on_unwell(link.replica_id, why)
