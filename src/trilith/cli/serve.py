@@ -31,6 +31,10 @@ def serve(
     repository_poll_secs: float = 15.0,
     model_load_thread_count: int = 2,
     model_load_timeout_s: float = 600.0,
+    model_load_retry_count: int = 0,
+    model_config_name: str = "",
+    strict_readiness: bool = True,
+    exit_on_error: Annotated[bool, Parameter(negative="")] = False,
     drain_timeout_s: float = 30.0,
     unresponsive_timeout_s: float = 30.0,
     max_body_mb: int = 64,
@@ -78,6 +82,14 @@ def serve(
         How many models load at the same time.
     model_load_timeout_s
         Seconds without a sign of progress after which the load of a model is given up; 0 for never.
+    model_load_retry_count
+        How often a load that failed is tried again.
+    model_config_name
+        NAME: a model whose folder holds `configs/NAME.pbtxt` is served as that says.
+    strict_readiness
+        Whether the server is ready only when every model of its start is; without, as soon as all were tried.
+    exit_on_error
+        End when a model cannot be loaded at the start, instead of serving the others.
     drain_timeout_s
         Seconds that requests in flight get after Ctrl-C or SIGTERM.
     unresponsive_timeout_s
@@ -126,6 +138,7 @@ def serve(
         ("--repository-poll-secs", repository_poll_secs, 0.001, math.inf),
         ("--model-load-thread-count", model_load_thread_count, 1, 1024),
         ("--model-load-timeout-s", model_load_timeout_s, 0, math.inf),
+        ("--model-load-retry-count", model_load_retry_count, 0, 1024),
         ("--drain-timeout-s", drain_timeout_s, 0, math.inf),
         ("--unresponsive-timeout-s", unresponsive_timeout_s, 0.001, math.inf),
         ("--max-body-mb", max_body_mb, 1, 1 << 20),
@@ -151,6 +164,10 @@ def serve(
             raise InvalidConfig(f"--models {folder}: there is no such folder")
     if load_model and model_control_mode != "explicit":
         raise InvalidConfig(f"--load-model needs --model-control-mode explicit, got {model_control_mode}")
+    if model_config_name and (Path(model_config_name).name != model_config_name or model_config_name[0] == "."):
+        raise InvalidConfig(
+            f"--model-config-name must be the name of a file in configs/ without its ending, got {model_config_name!r}"
+        )
     for root in model_repository:
         if "://" not in root and not Path(root).is_dir():
             raise InvalidConfig(f"--model-repository {root}: there is no such folder")
@@ -177,6 +194,10 @@ def serve(
             poll_s=repository_poll_secs,
             load_threads=model_load_thread_count,
             load_timeout_s=model_load_timeout_s or None,
+            load_retries=model_load_retry_count,
+            config_name=model_config_name,
+            strict_readiness=strict_readiness,
+            exit_on_error=exit_on_error,
         ),
         protocol=ProtocolOptions(
             compat=compat == "triton",

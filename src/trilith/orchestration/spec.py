@@ -20,6 +20,10 @@ class RepositoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         poll_s: seconds between two looks at the folders.
         load_threads: how many models load at the same time.
         load_timeout_s: how long a load may give no sign that it gets on, in seconds; None for ever.
+        load_retries: how often a load that failed is tried again.
+        config_name: which configuration of a model's folder holds; "" for the usual one.
+        strict_readiness: whether the server is ready only when every model of its start is.
+        exit_on_error: whether the server ends when a model of its start cannot be loaded.
     """
 
     roots: tuple[str, ...] = ()
@@ -28,6 +32,10 @@ class RepositoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     poll_s: float = 15.0
     load_threads: int = 2
     load_timeout_s: float | None = 600.0
+    load_retries: int = 0
+    config_name: str = ""
+    strict_readiness: bool = True
+    exit_on_error: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,29 +15,29 @@ import asyncio
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
 
 from trilith.core.clock import Clock
-from trilith.errors import Cancelled, Draining, SetupError, TrilithError, UnknownModel, UnknownReference
+from trilith.errors import Cancelled, Draining, TrilithError, UnknownModel
 from trilith.runtime.aside import aside
 from trilith.runtime.attempt import Attempt
-from trilith.runtime.backends import BackendKind, ModelFile
+from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Reload, Standing, plan_reload
 from trilith.runtime.handle import ModelHandle
+from trilith.runtime.kept import Model, forget, new_handle, unavailable_handle
 from trilith.runtime.life import ModelEvent, ModelState
-from trilith.runtime.load_run import LoadRun
 from trilith.runtime.load_threads import LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
 from trilith.runtime.overrides import Override
-from trilith.runtime.repository import ModelPlan, plan_model
+from trilith.runtime.planning import plan_load
+from trilith.runtime.repository import ModelPlan
 from trilith.runtime.roots import Roots
 from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.progress import Progress
-from trilith.runtime.spec import ModelSpec
-from trilith.runtime.steps import Brought, load_step
+from trilith.runtime.steps import Brought, LoadRules, load_step, retried
 
 _log: Final = logging.getLogger("trilith.runtime")
 
@@ -45,23 +45,6 @@ _GONE: Final = "whoever asked for the load wants it no more"
 
 Serve = Callable[[ModelHandle, LoadedVersion], ServedModel]
 """Makes what serves a loaded version, says so to its handle, and starts it."""
-
-
-class Model:
-    """One model: its handles, what serves them, and what they were loaded from."""
-
-    __slots__ = ("attempts", "handles", "loading", "newest", "override", "path", "retiring", "served", "standing")
-
-    def __init__(self) -> None:
-        self.retiring = asyncio.Lock()  # held while an unload waits for what is in flight
-        self.attempts: list[Attempt] = []  # those that did not end yet
-        self.loading: Attempt | None = None  # the one of them that loads; others only look what there is to load
-        self.newest = -1  # number of the latest attempt that loaded, or of what undid it
-        self.path: Path | None = None  # where it was loaded from, when that was not a repository
-        self.handles: list[ModelHandle] = []
-        self.served: dict[str, ServedModel] = {}
-        self.standing: Standing | None = None
-        self.override: Override | None = None  # its files must stay while it is served
 
 
 class ModelKeeper:
@@ -73,8 +56,7 @@ class ModelKeeper:
         serve: makes what serves a version.
         progress: told of downloads, from the threads that load.
         clock: tells the time.
-        drain_timeout_s: how long requests in flight may take when a version stops.
-        load_timeout_s: how long a load may give no sign that it gets on; None for ever.
+        rules: how it loads.
 
     Attributes:
         models: by name.
@@ -95,8 +77,7 @@ class ModelKeeper:
         serve: Serve,
         progress: Progress,
         clock: Clock,
-        drain_timeout_s: float,
-        load_timeout_s: float | None,
+        rules: LoadRules,
     ) -> None:
         self.roots = roots
         self.models: dict[str, Model] = {}
@@ -106,8 +87,7 @@ class ModelKeeper:
         self._serve = serve
         self._progress = progress
         self._clock = clock
-        self._drain_timeout_s = drain_timeout_s
-        self._load_timeout_s = load_timeout_s
+        self._rules = rules
         self._numbers = itertools.count()
 
     async def load(self, name: str, path: Path | None = None, override: Override | None = None) -> list[ModelHandle]:
@@ -161,7 +141,7 @@ class ModelKeeper:
                 handle.became(ModelEvent.UNLOADED)
             if not model.served:
                 old, model.override = model.override, None
-                await _forget(old)
+                await forget(old)
 
     async def stop(self) -> None:
         """Drains and stops everything; gives up what is being loaded."""
@@ -177,7 +157,7 @@ class ModelKeeper:
                 handle.became(ModelEvent.STOPPED)
         await asyncio.gather(*(self._retire({served.version: served}) for served in retired))
         for model in self.models.values():
-            await _forget(model.override)
+            await forget(model.override)
 
     def doing(self, name: str) -> str:
         """What is being done to load a model, and for how long; "" for nothing."""
@@ -206,21 +186,25 @@ class ModelKeeper:
 
     async def _load(self, model: Model, name: str, attempt: Attempt, override: Override | None) -> None:
         try:
-            plan, standing = await attempt.run(
+            look = functools.partial(
+                attempt.run,
                 self.planners,
-                functools.partial(self._plan, name, model.path, override),
+                functools.partial(
+                    plan_load, self.roots, self._kinds, name, model.path, override, self._rules.config_name
+                ),
                 what=f"model '{name}'",
-                timeout_s=self._load_timeout_s,
+                timeout_s=self._rules.timeout_s,
             )
+            plan, standing = await retried(attempt, self._rules, look)
         except TrilithError as error:
             if not model.served and not attempt.given_up and model.loading is None and attempt.number > model.newest:
-                model.handles[:] = [_unavailable(name, error, model.handles)]
+                model.handles[:] = [unavailable_handle(name, error, model.handles)]
             raise
         attempt.standing = standing
         same = model.loading
         if same is not None and same.standing == standing:
             await asyncio.shield(same.outcome)
-            await _forget(override)  # it says what that of the other says
+            await forget(override)  # it says what that of the other says
             return
         later = Cancelled(f"failed to load '{name}', a later load took this one's place")
         if attempt.number < model.newest:
@@ -232,27 +216,7 @@ class ModelKeeper:
         attempt.serves, model.loading = True, None
         old, model.override = model.override, override
         await self._retire(retired)
-        await _forget(old)
-
-    def _plan(
-        self, name: str, path: Path | None, override: Override | None, run: LoadRun
-    ) -> tuple[ModelPlan, Standing]:
-        run.enter("looking for its files")
-        if override is not None and override.folder is not None:
-            path = override.folder
-        if path is None:
-            folders = self.roots.fetch(name)
-            if not folders:
-                raise UnknownReference(
-                    f"failed to load '{name}', no such model folder in the repositories {self.roots}"
-                )
-            if len(folders) > 1:
-                raise SetupError(f"model '{name}' stands in more than one repository: {_joined(folders)}")
-            path = folders[0]
-        run.enter("reading its configuration")
-        config = override.config_of(path) if override is not None else None
-        plan = plan_model(name, path, self._kinds, config)
-        return plan, plan.standing()
+        await forget(old)
 
     async def _load_planned(
         self, model: Model, plan: ModelPlan, attempt: Attempt, standing: Standing
@@ -262,7 +226,7 @@ class ModelKeeper:
         if step.resize and not all(model.served[version].resizable for version in step.keep):
             step = Reload(load=tuple(standing.versions))
         files = {str(file.version): file for file in plan.files}
-        handles = {version: _handle(model, plan, files[version]) for version in step.load}
+        handles = {version: new_handle(model, plan, files[version]) for version in step.load}
         if not model.served:
             model.handles[:] = handles.values()
         count = plan.spec.instances.count
@@ -273,11 +237,11 @@ class ModelKeeper:
             step,
             missing={v: model.served[v].missing_backends(count) for v in step.keep} if step.resize else {},
             progress=self._progress,
-            timeout_s=plan.spec.load_timeout_s or self._load_timeout_s,
+            rules=self._rules,
         )
         failures = brought.failures
         if attempt.given_up or not (brought.versions or step.keep) or (failures and model.served):
-            await aside(brought.close, name=f"trilith free {plan.spec.name}", timeout_s=self._drain_timeout_s)
+            await aside(brought.close, name=f"trilith free {plan.spec.name}", timeout_s=self._rules.drain_timeout_s)
             attempt.check()
             for version in handles.keys() & failures.keys():
                 handles[version].became(ModelEvent.FAILED, str(failures[version]))
@@ -321,25 +285,5 @@ class ModelKeeper:
 
     async def _retire(self, served: dict[str, ServedModel]) -> None:
         for old in served.values():
-            await old.drain(self._drain_timeout_s)
-            await old.stop(self._drain_timeout_s)
-
-
-async def _forget(override: Override | None) -> None:
-    if override is not None:
-        await asyncio.to_thread(override.close)
-
-
-def _handle(model: Model, plan: ModelPlan, file: ModelFile) -> ModelHandle:
-    filename = file.path.name if file.path is not None else plan.kind.filename
-    return ModelHandle(plan.spec, str(file.version), model.handles, platform=plan.kind.platform, filename=filename)
-
-
-def _unavailable(name: str, error: TrilithError, siblings: list[ModelHandle]) -> ModelHandle:
-    handle = ModelHandle(ModelSpec(name=name), "", siblings)
-    handle.became(ModelEvent.FAILED, error.message)
-    return handle
-
-
-def _joined(paths: Sequence[Path]) -> str:
-    return ", ".join(map(str, paths)) or "(none)"
+            await old.drain(self._rules.drain_timeout_s)
+            await old.stop(self._rules.drain_timeout_s)

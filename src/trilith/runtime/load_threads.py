@@ -28,6 +28,10 @@ _log: Final = logging.getLogger("trilith.runtime")
 _Result = TypeVar("_Result")
 
 
+class Overdue(SetupError):
+    """A load gave no sign for longer than it may, and was given up."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadStatistics:
     """What the loading threads do now.
@@ -247,8 +251,8 @@ class LoadThreads:
             self._timer = self._loop.call_later(max(_EARLIEST_S, deadline - now), self._look)
 
 
-def _too_late(job: LoadJob[Any], silent_s: float) -> SetupError:
-    return SetupError(
+def _too_late(job: LoadJob[Any], silent_s: float) -> Overdue:
+    return Overdue(
         f"{job.what}: gave up {job.run.phase} after {silent_s:.3g} s: it hangs, or needs longer than it may. Mend it "
         "and load it again; or allow more: --model-load-timeout-s, or load_timeout_ms in its model.yaml"
     )

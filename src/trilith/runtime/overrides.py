@@ -20,7 +20,7 @@ from google.protobuf import json_format, text_format
 
 from trilith.errors import InvalidConfig, InvalidInput, SetupError
 from trilith.runtime.model_convert import convert_config
-from trilith.runtime.repository import PBTXT, YAML
+from trilith.runtime.repository import config_file
 from trilith.wire.oip_json import loads
 from trilith.wire.oip_messages import model_config_messages
 
@@ -113,17 +113,17 @@ class Override:
         if holder is not None:
             shutil.rmtree(holder, ignore_errors=True)
 
-    def config_of(self, folder: Path) -> str:
-        """The text of the `config.pbtxt` that is to hold for the model in a folder.
+    def config_of(self, folder: Path, config_name: str = "") -> str:
+        """The text of the `config.pbtxt` that is to hold for the model in a folder; `config_name`: see `config_file`.
 
         Raises:
             InvalidConfig: the JSON is not a `ModelConfig`.
         """
-        return _merged(self._config, folder)
+        return _merged(self._config, config_file(folder, config_name))
 
 
-def _merged(config: str, folder: Path) -> str:
-    """Field by field, what the JSON says replaces what the folder's file says."""
+def _merged(config: str, file: Path | None) -> str:
+    """Field by field, what the JSON says replaces what the file says."""
     messages = model_config_messages()
     given: Any = messages.ModelConfig()
     try:
@@ -135,14 +135,13 @@ def _merged(config: str, folder: Path) -> str:
         raise InvalidConfig(f"the parameter `config`: must be the JSON of a ModelConfig: {error}") from error
     fields = {_snake(key) for key in said}
     merged: Any = messages.ModelConfig()
-    path = folder / PBTXT
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    if (folder / YAML).is_file():
-        text = convert_config(folder / YAML)
+    text = ""
+    if file is not None:
+        text = file.read_text(encoding="utf-8") if file.suffix == ".pbtxt" else convert_config(file)
     try:
         text_format.Parse(text, merged)
     except text_format.ParseError as error:
-        raise InvalidConfig(f"{path}: {error}") from error
+        raise InvalidConfig(f"{file}: {error}") from error
     batches = "max_batch_size" in fields or "max_batch_size" in text
     for field in fields:
         merged.ClearField(field)

@@ -24,6 +24,8 @@ from trilith.runtime.spec import ModelSpec, VersionPolicy
 
 PBTXT: Final = "config.pbtxt"
 YAML: Final = "model.yaml"
+CONFIGS: Final = "configs"
+"""Folder in a model's folder with further configurations, of which `--model-config-name` chooses one."""
 
 
 class NoVersion(UnknownReference):
@@ -52,7 +54,7 @@ class ModelPlan:
             (file,) = self.files  # a model file alone: what lies beside it is not of the model
             return Standing(spec=self.spec, versions={str(file.version): stamp_of(self.files[0].path)})
         versions = {str(file.version): stamp_of(self.folder / str(file.version)) for file in self.files}
-        skip = (PBTXT, YAML, *map(str, _present_versions(self.folder)))
+        skip = (PBTXT, YAML, CONFIGS, *map(str, _present_versions(self.folder)))
         return Standing(spec=self.spec, shared=stamp_of(self.folder, skip), versions=versions)
 
 
@@ -84,7 +86,9 @@ def _may_be_a_model(name: str) -> bool:
     return not name.startswith((".", "__")) and name.encode(errors="replace").decode() == name
 
 
-def plan_model(name: str, path: Path, kinds: Mapping[str, BackendKind], config: str | None = None) -> ModelPlan:
+def plan_model(
+    name: str, path: Path, kinds: Mapping[str, BackendKind], config: str | None = None, config_name: str = ""
+) -> ModelPlan:
     """What is to be loaded for model `name`, which lies at `path`: its folder, or a model file alone.
 
     Args:
@@ -92,6 +96,7 @@ def plan_model(name: str, path: Path, kinds: Mapping[str, BackendKind], config: 
         path: its folder, or its file.
         kinds: the backends by name.
         config: the text of a `config.pbtxt` that stands for the configuration in the folder, or None.
+        config_name: which of the configurations in the folder holds; see `config_file`.
 
     Raises:
         NoVersion: there is no version to serve.
@@ -105,8 +110,11 @@ def plan_model(name: str, path: Path, kinds: Mapping[str, BackendKind], config: 
     if not path.is_dir():
         raise UnknownReference(f"model '{name}': there is neither a folder nor a file {path}")
     present = _present_versions(path)
-    read = read_spec(name, path) if config is None else parse_model_pbtxt(config, name, source="the parameter `config`")
-    pbtxt = config is not None or (path / PBTXT).is_file()
+    if config is None:
+        said = config_file(path, config_name)
+        read, pbtxt = read_spec(name, path, config_name), said is not None and said.suffix == ".pbtxt"
+    else:
+        read, pbtxt = parse_model_pbtxt(config, name, source="the parameter `config`"), True
     spec = _with_backend(read, path, kinds, present, pbtxt=pbtxt)
     kind = kinds[spec.backend]
     if spec.source is not None:
@@ -133,20 +141,34 @@ def plan_model(name: str, path: Path, kinds: Mapping[str, BackendKind], config: 
     return ModelPlan(spec=spec, kind=kind, folder=path, files=files)
 
 
-def read_spec(name: str, folder: Path) -> ModelSpec:
+def config_file(folder: Path, config_name: str = "") -> Path | None:
+    """The file in a model's folder that says how it is served; None when there is none.
+
+    With a `config_name` it is `configs/NAME.pbtxt` or `configs/NAME.yaml`, where there is one.
+
+    Raises:
+        InvalidConfig: there are two.
+    """
+    named = [folder / CONFIGS / f"{config_name}{suffix}" for suffix in (".pbtxt", ".yaml")] if config_name else []
+    for candidates in (named, [folder / PBTXT, folder / YAML]):
+        there = [path for path in candidates if path.is_file()]
+        if len(there) > 1:
+            raise InvalidConfig(f"{there[0].parent}: holds {there[0].name} and {there[1].name}; keep one of them")
+        if there:
+            return there[0]
+    return None
+
+
+def read_spec(name: str, folder: Path, config_name: str = "") -> ModelSpec:
     """The configuration in a model's folder, whichever form it has; the default one when there is none.
 
     Raises:
         InvalidConfig: it is wrong, or there are two.
     """
-    pbtxt, yaml = folder / PBTXT, folder / YAML
-    if pbtxt.is_file() and yaml.is_file():
-        raise InvalidConfig(f"{folder}: holds {PBTXT} and {YAML}; keep one of them")
-    if pbtxt.is_file():
-        return load_model_pbtxt(pbtxt, name)
-    if yaml.is_file():
-        return load_model_yaml(yaml, name)
-    return ModelSpec(name=name)
+    file = config_file(folder, config_name)
+    if file is None:
+        return ModelSpec(name=name)
+    return load_model_pbtxt(file, name) if file.suffix == ".pbtxt" else load_model_yaml(file, name)
 
 
 def read_labels(folder: Path, spec: ModelSpec) -> dict[str, tuple[str, ...]]:

@@ -44,6 +44,7 @@ from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.cache import cache_root
 from trilith.runtime.sources.progress import Progress, silent
 from trilith.runtime.statistics import ModelStatistics
+from trilith.runtime.steps import LoadRules
 from trilith.runtime.ticket import OnDone, Ticket
 from trilith.telemetry import Snapshot
 
@@ -68,6 +69,9 @@ class RuntimeConfig:
         load_threads: how many models load at the same time.
         load_timeout_s: how long a load may give no sign that it gets on, in seconds, before it is given up; None for
             ever. A configuration may say another time (`load_timeout_ms` in model.yaml).
+        load_retries: how often a load that failed is tried again, at once. A wrong configuration is not.
+        config_name: where a model's folder holds `configs/NAME.pbtxt` (or `.yaml`), that is its configuration.
+        strict_readiness: whether the runtime is ready only when every model is that should serve.
         drain_timeout_s: how long requests in flight may take when a model or the runtime stops.
         progress: told of downloads, from the threads that load.
         loading: told at the start after each model, loaded or not: how many are done, of how many, and its name.
@@ -79,6 +83,9 @@ class RuntimeConfig:
     poll_s: float = 15.0
     load_threads: int = 2
     load_timeout_s: float | None = 600.0
+    load_retries: int = 0
+    config_name: str = ""
+    strict_readiness: bool = True
     drain_timeout_s: float = 30.0
     progress: Progress = silent
     loading: Callable[[int, int, str], None] = _tell_nobody
@@ -90,6 +97,10 @@ class RuntimeConfig:
             raise InvalidConfig(f"load_timeout_s: must be > 0 or None, got {self.load_timeout_s}")
         if self.load_threads < 1:
             raise InvalidConfig(f"load_threads: must be >= 1, got {self.load_threads}")
+        if self.load_retries < 0:
+            raise InvalidConfig(f"load_retries: must be >= 0, got {self.load_retries}")
+        if self.config_name and (Path(self.config_name).name != self.config_name or self.config_name.startswith(".")):
+            raise InvalidConfig(f"config_name: must be a file's name without its ending, got {self.config_name!r}")
 
 
 class Runtime:
@@ -113,8 +124,12 @@ class Runtime:
             serve=self._serve,
             progress=self._config.progress,
             clock=self._clock,
-            drain_timeout_s=self._config.drain_timeout_s,
-            load_timeout_s=self._config.load_timeout_s,
+            rules=LoadRules(
+                timeout_s=self._config.load_timeout_s,
+                retries=self._config.load_retries,
+                config_name=self._config.config_name,
+                drain_timeout_s=self._config.drain_timeout_s,
+            ),
         )
         self.repository = RepositoryControl(self._keeper, mode=self._config.mode, poll_s=self._config.poll_s)
         self._declared: set[str] = set()
@@ -158,13 +173,13 @@ class Runtime:
     def ready(self) -> bool:
         """Whether every model that should serve does: those of the start, and those that the program loaded.
 
-        An unloaded one should not; one that a client or a new folder brings does not count.
+        An unloaded one should not; one that a client or a new folder brings does not count. Without `strict_readiness`
+        it is enough that all of them were tried.
         """
-        return (
-            self._started
-            and self._keeper.open
-            and all(handle.ready or handle.unloaded for handle in self.models() if handle.name in self._declared)
-        )
+        if not self._started or not self._keeper.open:
+            return False
+        declared = (handle for handle in self.models() if handle.name in self._declared)
+        return not self._config.strict_readiness or all(handle.ready or handle.unloaded for handle in declared)
 
     def models(self) -> list[ModelHandle]:
         """Every version of every model that is known, loaded or not, by name and version."""

@@ -7,16 +7,39 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
+from trilith.errors import InvalidConfig, SetupError
 from trilith.runtime.attempt import Attempt
 from trilith.runtime.backends import Backend
 from trilith.runtime.changes import Reload
-from trilith.runtime.load_threads import LoadThreads
+from trilith.runtime.load_threads import LoadThreads, Overdue
 from trilith.runtime.loading import LoadedVersion, close_all, load_more, load_version
 from trilith.runtime.repository import ModelPlan
 from trilith.runtime.sources.progress import Progress
+
+_log: Final = logging.getLogger("trilith.runtime")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRules:
+    """How models are loaded.
+
+    Attributes:
+        timeout_s: how long a load may give no sign that it gets on, in seconds; None for ever.
+        retries: how often a load that failed is tried again.
+        config_name: which configuration of a model's folder holds; "" for the usual one.
+        drain_timeout_s: how long requests in flight may take when a version stops.
+    """
+
+    timeout_s: float | None
+    retries: int
+    config_name: str
+    drain_timeout_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +72,7 @@ async def load_step(
     *,
     missing: Mapping[str, int],
     progress: Progress,
-    timeout_s: float | None,
+    rules: LoadRules,
 ) -> Brought:
     """Loads what a step needs.
 
@@ -60,11 +83,12 @@ async def load_step(
         step: how the old standing becomes the new one.
         missing: how many more backends each version needs that goes on.
         progress: told of downloads.
-        timeout_s: how long each may give no sign that it gets on; None for ever.
+        rules: how it loads.
     """
+    timeout_s = plan.spec.load_timeout_s or rules.timeout_s
     files = {str(file.version): file for file in plan.files}
 
-    async def version(name: str) -> LoadedVersion:
+    async def once(name: str) -> LoadedVersion:
         return await attempt.run(
             threads,
             functools.partial(load_version, plan, files[name], progress),
@@ -72,6 +96,9 @@ async def load_step(
             timeout_s=timeout_s,
             discard=LoadedVersion.close,
         )
+
+    async def version(name: str) -> LoadedVersion:
+        return await retried(attempt, rules, functools.partial(once, name))
 
     async def instances(name: str, count: int) -> Sequence[Backend]:
         return await attempt.run(
@@ -100,6 +127,19 @@ async def load_step(
         else:
             more[name] = backends
     return Brought(versions=versions, more=more, failures=failures)
+
+
+async def retried(attempt: Attempt, rules: LoadRules, once: Callable[[], Awaitable[_Result]]) -> _Result:
+    """Does it once, and as often again as the rules allow where that may help."""
+    for left in range(rules.retries, 0, -1):
+        try:
+            return await once()
+        except (InvalidConfig, Overdue):
+            raise  # the next time would end as this one
+        except SetupError as error:
+            attempt.check()
+            _log.warning("%s; it is tried again, up to %d times", error.message, left)
+    return await once()
 
 
 def _failure(found: BaseException) -> Exception:

@@ -97,3 +97,24 @@ def test_a_python_model_that_hangs_while_it_loads_holds_up_nothing(serve, tmp_pa
     assert server.post("/v2/models/good/infer", BODY)[0] == 200
     assert index(server) == {"good": "READY", "one": "UNAVAILABLE", "two": "UNAVAILABLE"}
     assert "model 'one' version 1: gave up loading after 1" in server.output
+
+
+def test_a_server_that_ends_when_a_model_cannot_be_loaded(serve, tmp_path):
+    write(tmp_path / "models", "good")
+    write(tmp_path / "models", "bad", "nonsense: 1")
+    server = serve(tmp_path / "models", "--exit-on-error", ready=False)
+    line = server.wait_line("--exit-on-error, and a model cannot be loaded: bad: ")
+    assert "nonsense" in line
+    assert server.wait() == 1
+
+
+def test_a_server_that_is_ready_without_all_its_models(serve, tmp_path):
+    write(tmp_path / "models", "good")
+    write(tmp_path / "models", "bad", "nonsense: 1")
+    (tmp_path / "models" / "good" / "configs").mkdir()
+    (tmp_path / "models" / "good" / "configs" / "four.pbtxt").write_text(IDENTITY.replace("dims: [ 1 ]", "dims: [ 4 ]"))
+    options = ("--no-strict-readiness", "--model-config-name", "four", "--model-load-retry-count", "2")
+    server = serve(tmp_path / "models", *options)
+    assert server.get("/v2/health/ready")[0] == 200
+    assert index(server) == {"good": "READY", "bad": "UNAVAILABLE"}
+    assert json.loads(server.get("/v2/models/good")[1])["inputs"][0]["shape"] == [-1, 4]

@@ -23,7 +23,7 @@ import uvloop
 
 from trilith.core.collector import settle_collector
 from trilith.core.lifeline import die_with_parent
-from trilith.errors import NotFound, TrilithError, UnknownReference
+from trilith.errors import NotFound, SetupError, TrilithError, UnknownReference
 from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import HttpLimits, HttpRequest, HttpServer, tls_context
 from trilith.net.transport import IncomingCall, Listener, LostCall, Peer
@@ -121,7 +121,11 @@ class Gateway:
             await loading
             if arguments.repositories:
                 settle_collector()
-                self._channel.send(self._loaded(0, _failures(self._runtime)))
+                failures = _failures(self._runtime)
+                if failures and arguments.repository.exit_on_error:
+                    await self._runtime.__aexit__(None, None, None)
+                    raise SetupError(f"--exit-on-error, and a model cannot be loaded: {'; '.join(failures)}")
+                self._channel.send(self._loaded(0, failures))
         timeout_s = await obeying
         # Stop accepting and finish what is in flight on both fronts; replicas and runtime serve meanwhile.
         front.draining = oip_http.exiting = oip_grpc.exiting = True

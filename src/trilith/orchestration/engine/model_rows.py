@@ -18,6 +18,9 @@ def runtime_config(options: RepositoryOptions, *, loading: Callable[[int, int, s
         poll_s=options.poll_s,
         load_threads=options.load_threads,
         load_timeout_s=options.load_timeout_s,
+        load_retries=options.load_retries,
+        config_name=options.config_name,
+        strict_readiness=options.strict_readiness,
         progress=ShownDownloads(),
         loading=loading,
     )

@@ -1,0 +1,53 @@
+"""What is kept of one model, and what its loads are begun and ended with."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from trilith.errors import TrilithError
+from trilith.runtime.attempt import Attempt
+from trilith.runtime.backends import ModelFile
+from trilith.runtime.changes import Standing
+from trilith.runtime.handle import ModelHandle
+from trilith.runtime.life import ModelEvent
+from trilith.runtime.overrides import Override
+from trilith.runtime.repository import ModelPlan
+from trilith.runtime.served import ServedModel
+from trilith.runtime.spec import ModelSpec
+
+
+class Model:
+    """One model: its handles, what serves them, and what they were loaded from."""
+
+    __slots__ = ("attempts", "handles", "loading", "newest", "override", "path", "retiring", "served", "standing")
+
+    def __init__(self) -> None:
+        self.retiring = asyncio.Lock()  # held while an unload waits for what is in flight
+        self.attempts: list[Attempt] = []  # those that did not end yet
+        self.loading: Attempt | None = None  # the one of them that loads; others only look what there is to load
+        self.newest = -1  # number of the latest attempt that loaded, or of what undid it
+        self.path: Path | None = None  # where it was loaded from, when that was not a repository
+        self.handles: list[ModelHandle] = []
+        self.served: dict[str, ServedModel] = {}
+        self.standing: Standing | None = None
+        self.override: Override | None = None  # its files must stay while it is served
+
+
+async def forget(override: Override | None) -> None:
+    """Removes the files that a client sent, when nothing is served from them any more."""
+    if override is not None:
+        await asyncio.to_thread(override.close)
+
+
+def new_handle(model: Model, plan: ModelPlan, file: ModelFile) -> ModelHandle:
+    """The handle of a version that is about to be loaded."""
+    filename = file.path.name if file.path is not None else plan.kind.filename
+    return ModelHandle(plan.spec, str(file.version), model.handles, platform=plan.kind.platform, filename=filename)
+
+
+def unavailable_handle(name: str, error: TrilithError, siblings: list[ModelHandle]) -> ModelHandle:
+    """The handle of a model of which not even the versions are known."""
+    handle = ModelHandle(ModelSpec(name=name), "", siblings)
+    handle.became(ModelEvent.FAILED, error.message)
+    return handle
