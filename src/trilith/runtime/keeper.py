@@ -27,7 +27,7 @@ from trilith.runtime.attempt import Attempt
 from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Reload, Standing, plan_reload
 from trilith.runtime.handle import ModelHandle
-from trilith.runtime.kept import Model, forget, new_handle, unavailable_handle
+from trilith.runtime.kept import Model, collector, forget, new_handle, unavailable_handle
 from trilith.runtime.life import ModelEvent, ModelState
 from trilith.runtime.load_threads import LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
@@ -37,13 +37,14 @@ from trilith.runtime.repository import ModelPlan
 from trilith.runtime.roots import Roots
 from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.progress import Progress
+from trilith.runtime.statistics import StatisticsCollector
 from trilith.runtime.steps import Brought, LoadRules, load_step, retried
 
 _log: Final = logging.getLogger("trilith.runtime")
 
 _GONE: Final = "whoever asked for the load wants it no more"
 
-Serve = Callable[[ModelHandle, LoadedVersion], ServedModel]
+Serve = Callable[[ModelHandle, LoadedVersion, StatisticsCollector], ServedModel]
 """Makes what serves a loaded version, says so to its handle, and starts it."""
 
 
@@ -266,7 +267,8 @@ class ModelKeeper:
             if step.resize:
                 served[version].resize(plan.spec, brought.more.get(version, ()))
         for version, found in brought.versions.items():
-            served[version] = self._serve(handles[version], found)
+            counted = collector(model, plan.spec.name, version, keep=self._rules.keep_statistics)
+            served[version] = self._serve(handles[version], found, counted)
         retired = {version: each for version, each in model.served.items() if served.get(version) is not each}
         model.served = served
         model.handles[:] = [handles[version] for version in sorted(handles, key=int)]

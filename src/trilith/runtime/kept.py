@@ -15,12 +15,24 @@ from trilith.runtime.overrides import Override
 from trilith.runtime.repository import ModelPlan
 from trilith.runtime.served import ServedModel
 from trilith.runtime.spec import ModelSpec
+from trilith.runtime.statistics import StatisticsCollector
 
 
 class Model:
     """One model: its handles, what serves them, and what they were loaded from."""
 
-    __slots__ = ("attempts", "handles", "loading", "newest", "override", "path", "retiring", "served", "standing")
+    __slots__ = (
+        "attempts",
+        "handles",
+        "loading",
+        "newest",
+        "override",
+        "path",
+        "retiring",
+        "served",
+        "standing",
+        "statistics",
+    )
 
     def __init__(self) -> None:
         self.retiring = asyncio.Lock()  # held while an unload waits for what is in flight
@@ -30,6 +42,7 @@ class Model:
         self.path: Path | None = None  # where it was loaded from, when that was not a repository
         self.handles: list[ModelHandle] = []
         self.served: dict[str, ServedModel] = {}
+        self.statistics: dict[str, StatisticsCollector] = {}  # by version; they outlive what they count
         self.standing: Standing | None = None
         self.override: Override | None = None  # its files must stay while it is served
 
@@ -51,3 +64,12 @@ def unavailable_handle(name: str, error: TrilithError, siblings: list[ModelHandl
     handle = ModelHandle(ModelSpec(name=name), "", siblings)
     handle.became(ModelEvent.FAILED, error.message)
     return handle
+
+
+def collector(model: Model, name: str, version: str, *, keep: bool) -> StatisticsCollector:
+    """Where a version that is about to serve is counted: beside what was counted of it before, or anew."""
+    before = model.statistics.get(version)
+    found = before if before is not None and keep else StatisticsCollector(name, version)
+    found.generation = 1 if before is None else before.generation + 1
+    model.statistics[version] = found
+    return found

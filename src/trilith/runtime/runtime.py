@@ -43,7 +43,7 @@ from trilith.runtime.roots import Roots
 from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.cache import cache_root
 from trilith.runtime.sources.progress import Progress, silent
-from trilith.runtime.statistics import ModelStatistics
+from trilith.runtime.statistics import ModelStatistics, StatisticsCollector
 from trilith.runtime.steps import LoadRules
 from trilith.runtime.ticket import OnDone, Ticket
 from trilith.telemetry import Snapshot
@@ -72,6 +72,7 @@ class RuntimeConfig:
         load_retries: how often a load that failed is tried again, at once. A wrong configuration is not.
         config_name: where a model's folder holds `configs/NAME.pbtxt` (or `.yaml`), that is its configuration.
         strict_readiness: whether the runtime is ready only when every model is that should serve.
+        keep_statistics: whether statistics go on when a model is loaded again; else they begin anew, as Triton's do.
         drain_timeout_s: how long requests in flight may take when a model or the runtime stops.
         progress: told of downloads, from the threads that load.
         loading: told at the start after each model, loaded or not: how many are done, of how many, and its name.
@@ -86,6 +87,7 @@ class RuntimeConfig:
     load_retries: int = 0
     config_name: str = ""
     strict_readiness: bool = True
+    keep_statistics: bool = True
     drain_timeout_s: float = 30.0
     progress: Progress = silent
     loading: Callable[[int, int, str], None] = _tell_nobody
@@ -128,6 +130,7 @@ class Runtime:
                 timeout_s=self._config.load_timeout_s,
                 retries=self._config.load_retries,
                 config_name=self._config.config_name,
+                keep_statistics=self._config.keep_statistics,
                 drain_timeout_s=self._config.drain_timeout_s,
             ),
         )
@@ -201,7 +204,7 @@ class Runtime:
         return (ready or handles)[-1]
 
     def statistics(self, name: str | None = None) -> list[ModelStatistics]:
-        """What the ready versions have done since they were loaded; those of one model, or of all.
+        """What the ready versions have done since they were first loaded; those of one model, or of all.
 
         Raises:
             UnknownModel: there is no model of that name.
@@ -290,7 +293,7 @@ class Runtime:
             _log.error("model '%s' is unavailable: %s", name, error.message)
         self._config.loading(next(done), total, name)
 
-    def _serve(self, handle: ModelHandle, loaded: LoadedVersion) -> ServedModel:
+    def _serve(self, handle: ModelHandle, loaded: LoadedVersion, counted: StatisticsCollector) -> ServedModel:
         served = ServedModel(
             version=handle.version,
             spec=loaded.spec,
@@ -299,6 +302,7 @@ class Runtime:
             clock=self._clock,
             loop=self._loop,
             outbox=self._outbox,
+            statistics=counted,
             on_life=handle.changed_life,
         )
         handle.became_ready(loaded)

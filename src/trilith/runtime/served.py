@@ -54,6 +54,7 @@ class ServedModel:
         clock: tells the time.
         loop: the loop that calls everything here.
         outbox: the way from threads to that loop.
+        statistics: where it is counted; what served the version before may count there too, until it has ended.
         on_life: told when the last living instance dies, when one lives again, and when none ever will.
     """
 
@@ -67,6 +68,7 @@ class ServedModel:
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         outbox: Outbox,
+        statistics: StatisticsCollector,
         on_life: Callable[[LifeReport], None] = lambda _: None,
     ) -> None:
         self.name = spec.name
@@ -94,7 +96,7 @@ class ServedModel:
             on_broken=lambda error: outbox.post(functools.partial(self._end_waiting, error)),
             sizer=BatchSizer(offer.max_batch_size, max_latency_s=spec.queue.max_latency_s) if adaptive else None,
         )
-        self._statistics = StatisticsCollector(spec.name, version)
+        self._statistics = statistics
         self._execution = Execution(
             spec.name,
             offer,
@@ -113,6 +115,7 @@ class ServedModel:
             preserve_order=spec.queue.preserve_ordering,
             observe=self._queue.observe if adaptive else None,
         )
+        self._drained = False
         self._timed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -225,7 +228,8 @@ class ServedModel:
                 self._statistics.expired += 1
                 raise self._too_late()
             self._queue.add(ticket, now)
-        except TrilithError:
+        except TrilithError as error:
+            self._statistics.refused += not isinstance(error, DeadlineExceeded)
             self._statistics.failed(0.0)
             raise
         self._settlement.admitted(ticket)
@@ -238,18 +242,21 @@ class ServedModel:
         self._settlement.taken_back(ticket, waited=self._queue.cancel(ticket))
 
     def statistics(self) -> ModelStatistics:
-        """What this version has done since it was loaded."""
+        """What this version has done, with what was counted before it was loaded again."""
         waiting = self._queue.statistics()
-        restarts: Counter[str] = Counter()
-        for instance in self._remote:
-            restarts.update(instance.life.restarts)
         return self._statistics.snapshot(
             waiting,
             max(0, self._settlement.outstanding - waiting.waiting_items),
             learned=self._queue.learned(),
             alive=sum(instance.life.alive for instance in self._remote) if self._remote else len(self._instances),
-            restarts=restarts,
+            restarts=self._restarts(),
         )
+
+    def _restarts(self) -> Counter[str]:
+        restarts: Counter[str] = Counter()
+        for instance in self._remote:
+            restarts.update(instance.life.restarts)
+        return restarts
 
     async def drain(self, timeout_s: float) -> bool:
         """Refuses new requests, and finishes those that wait and run. False when time ran out.
@@ -257,6 +264,9 @@ class ServedModel:
         What still waits then is failed with `Draining`; what runs cannot be stopped.
         """
         self._queue.drain()
+        if not self._drained:
+            self._drained = True
+            self._statistics.restarts += self._restarts()
         if await self._settlement.settled(timeout_s):
             return True
         self._end_waiting(Draining(f"model '{self.name}' was stopped before the request could run"))

@@ -8,6 +8,7 @@ Rule 2: everything is counted on the loop's thread, so nothing is locked.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -64,6 +65,7 @@ class ModelStatistics:
         batches: by size, ascending.
         cancelled: requests that their callers took back, while waiting or running.
         expired: requests whose deadline passed, while waiting or running; they are among the failed.
+        refused: requests that were not let in, because the queue was full or draining; they are among the failed.
         retries: executions that failed and were tried again in halves.
         running: requests that execute now.
         waiting: what waits now, and the queue's own counts.
@@ -71,6 +73,7 @@ class ModelStatistics:
         distributions: histograms, or None where nobody kept them.
         alive: instances that take batches.
         restarts: how often an instance was started again, by why.
+        generation: how often the version was loaded. All that is counted here goes on when it is loaded again.
     """
 
     name: str
@@ -94,6 +97,8 @@ class ModelStatistics:
     distributions: ModelBuckets | None = None
     alive: int = 1
     restarts: Mapping[str, int] = field(default_factory=dict)
+    refused: int = 0
+    generation: int = 1
 
 
 class _BatchSums:
@@ -107,7 +112,12 @@ class _BatchSums:
 
 
 class StatisticsCollector:
-    """Counts for one model version. Seconds inside, nanoseconds outside."""
+    """Counts for one model version, however often it is loaded. Seconds inside, nanoseconds outside.
+
+    Attributes:
+        generation: how often it was loaded.
+        restarts: of instances of earlier generations.
+    """
 
     def __init__(self, name: str, version: str) -> None:
         self._name = name
@@ -120,7 +130,10 @@ class StatisticsCollector:
         self._by_size: dict[int, _BatchSums] = {}
         self.cancelled = 0
         self.expired = 0
+        self.refused = 0
         self.retries = 0
+        self.generation = 1
+        self.restarts: Counter[str] = Counter()
         self.distributions = ModelDistributions()
 
     def executed(
@@ -187,13 +200,15 @@ class StatisticsCollector:
             ),
             cancelled=self.cancelled,
             expired=self.expired,
+            refused=self.refused,
             retries=self.retries,
             running=running,
             waiting=waiting,
             learned=learned,
             distributions=self.distributions.snapshot(),
             alive=alive,
-            restarts=restarts or {},
+            restarts=self.restarts + Counter(restarts or {}),
+            generation=self.generation,
         )
 
 

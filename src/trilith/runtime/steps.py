@@ -33,12 +33,14 @@ class LoadRules:
         timeout_s: how long a load may give no sign that it gets on, in seconds; None for ever.
         retries: how often a load that failed is tried again.
         config_name: which configuration of a model's folder holds; "" for the usual one.
+        keep_statistics: whether a version that is loaded again goes on counting where it was.
         drain_timeout_s: how long requests in flight may take when a version stops.
     """
 
     timeout_s: float | None
     retries: int
     config_name: str
+    keep_statistics: bool
     drain_timeout_s: float
 
 

@@ -105,7 +105,7 @@ def test_a_server_that_ends_when_a_model_cannot_be_loaded(serve, tmp_path):
     server = serve(tmp_path / "models", "--exit-on-error", ready=False)
     line = server.wait_line("--exit-on-error, and a model cannot be loaded: bad: ")
     assert "nonsense" in line
-    assert server.wait() == 1
+    assert server.process.wait(20) == 1
 
 
 def test_a_server_that_is_ready_without_all_its_models(serve, tmp_path):

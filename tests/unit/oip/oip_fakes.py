@@ -134,6 +134,7 @@ def model_statistics(name):
         ),
         cancelled=1,
         expired=1,
+        refused=2,
         retries=0,
         running=1,
         waiting=QueueStatistics(

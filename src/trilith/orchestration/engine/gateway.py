@@ -65,7 +65,8 @@ class Gateway:
         self._metrics = Metrics()
         self._service_metrics = ServiceMetrics(self._metrics)
         self._runtime = Runtime(
-            *arguments.repositories, config=runtime_config(arguments.repository, loading=self._show_loading)
+            *arguments.repositories,
+            config=runtime_config(arguments.repository, compat=arguments.protocol.compat, loading=self._show_loading),
         )
         self._models = ModelDesk(self._runtime)
         self._router = Router(

@@ -10,8 +10,10 @@ from trilith.orchestration.spec import RepositoryOptions
 from trilith.runtime import ControlMode, Runtime, RuntimeConfig
 
 
-def runtime_config(options: RepositoryOptions, *, loading: Callable[[int, int, str], None]) -> RuntimeConfig:
-    """The runtime's configuration; `loading` is told how far the start is."""
+def runtime_config(
+    options: RepositoryOptions, *, compat: bool, loading: Callable[[int, int, str], None]
+) -> RuntimeConfig:
+    """The runtime's configuration; `compat`: as Triton's; `loading` is told how far the start is."""
     return RuntimeConfig(
         mode=ControlMode(options.mode),
         load_at_start=options.load,
@@ -21,6 +23,7 @@ def runtime_config(options: RepositoryOptions, *, loading: Callable[[int, int, s
         load_retries=options.load_retries,
         config_name=options.config_name,
         strict_readiness=options.strict_readiness,
+        keep_statistics=not compat,
         progress=ShownDownloads(),
         loading=loading,
     )

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 _OUTCOMES: Final[tuple[tuple[str, Callable[[ModelStatistics], int]], ...]] = (
     ("ok", lambda found: found.success.count),
-    ("refused", lambda found: found.waiting.refused),
+    ("refused", lambda found: found.refused),
     ("expired", lambda found: found.expired),
     ("cancelled", lambda found: found.cancelled),
-    ("failed", lambda found: max(0, found.fail.count - found.expired - found.waiting.refused)),
+    ("failed", lambda found: max(0, found.fail.count - found.expired - found.refused)),
 )
 _PHASES: Final[tuple[tuple[str, Callable[[ModelStatistics], Duration]], ...]] = (
     ("total", lambda found: found.success),
@@ -42,7 +42,7 @@ def model_source(runtime: RuntimePort) -> Source:
 
     trilith_model_requests_total{model, version, outcome}, trilith_model_seconds_total{model, version, phase},
     trilith_model_rows_total, ..._executions_total, ..._retries_total, ..._waiting_requests, ..._waiting_rows,
-    ..._running_requests, ..._alive_instances, trilith_model_restarts_total{..., reason}; the histograms
+    ..._running_requests, ..._generation, ..._alive_instances, trilith_model_restarts_total{..., reason}; the histograms
     trilith_model_request_seconds{..., phase}, trilith_model_queue_seconds{..., priority} and trilith_model_batch_rows;
     trilith_model_busy_seconds_total{..., instance}.
     And Triton's names for what it counts too (`triton_metrics.py`), and what models count for themselves.
@@ -78,6 +78,7 @@ _FAMILIES: Final[tuple[Reading[ByModel], ...]] = (
     ),
     per_model("trilith_model_waiting_rows", "gauge", "Rows in the queue.", lambda found: found.waiting.waiting_rows),
     per_model("trilith_model_running_requests", "gauge", "Requests that execute.", lambda found: found.running),
+    per_model("trilith_model_generation", "gauge", "How often the version was loaded.", lambda found: found.generation),
     per_model("trilith_model_alive_instances", "gauge", "Instances that take batches.", lambda found: found.alive),
     Reading(
         "trilith_model_requests_total",

@@ -23,10 +23,10 @@ def _us(duration: Duration) -> int:
 
 
 _REASONS: Final[tuple[tuple[str, Callable[[ModelStatistics], int]], ...]] = (
-    ("BACKEND", lambda found: max(0, found.fail.count - found.expired - found.waiting.refused)),
+    ("BACKEND", lambda found: max(0, found.fail.count - found.expired - found.refused)),
     ("CANCELED", lambda found: found.cancelled),
     ("OTHER", lambda found: 0),
-    ("REJECTED", lambda found: found.expired + found.waiting.refused),
+    ("REJECTED", lambda found: found.expired + found.refused),
 )
 
 
