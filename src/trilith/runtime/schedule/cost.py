@@ -1,27 +1,39 @@
 """How long a batch of n rows takes, learned from those that ran. Pure.
 
-Rule 1: robust. What a size takes is the median of its latest runs, and of two the smaller: a slow run (the first, a
-    page fault, a busy neighbour) says nothing.
-Rule 2: forgetting. A size keeps few runs; one that was not run for long begins anew, when it is run again, with what
-    it took before and the new run.
-Rule 3: between measured sizes the curve is a straight line, and beyond them the line goes on; it never falls.
+Rule 1: a run says two things: how fast the machine is now, which concerns every size, and what its size takes. Sizes
+    that are well known tell the first, sizes that are little known the second. So a machine that slows down does not
+    make the sizes look better that ran before it did.
+Rule 2: what counts is the mean, because it is what all runs take together; sizes differ in how much their runs differ,
+    and the median of some is far below it. But nothing counts as longer than `_LONGEST` times what usually surprises,
+    and of a size's first two runs the shorter counts: a slow run (the first, a page fault, a busy neighbour) says
+    little. Several in succession are no accident, and believed.
+Rule 3: forgetting. What is known of a size fades with each run of the others, and is never without doubt.
+Rule 4: between measured sizes the curve is a straight line, and beyond them the line goes on; it never falls.
 
-The line `fixed_s + rows * per_row_s` is exponentially weighted least squares over all runs: for people, and for sizes
-beyond those measured. See Ljung, System Identification, section 11.2, on forgetting factors.
+Rule 1 is a Kalman filter of two states, the speed and the size, which share each surprise by their variances (Anderson
+and Moore, Optimal Filtering), and Rule 2 is Huber's bound on the surprise (Huber, Robust Statistics). The line
+`fixed_s + rows * per_row_s` is exponentially weighted least squares over all runs: for people, and for sizes beyond
+those measured. See Ljung, System Identification, section 11.2, on forgetting factors.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections import deque
-from collections.abc import Collection
+import math
 from dataclasses import dataclass
 from typing import Final
 
-RUNS_KEPT: Final = 15
+SURE_AFTER: Final = 3
+"""Runs after which a size is no new one."""
 STALE_AFTER: Final = 256
-"""Runs of the curve's other sizes after which a size is measured anew."""
-_MEMORY: Final = 0.98  # weight of the line's past at each further run
+"""Runs of the curve's other sizes after which half of what was known of a size is left, and it is measured again."""
+_KEPT: Final = 0.5 ** (1 / STALE_AFTER)
+_WORTH: Final = 32.0  # runs, at most: they resemble one another more than chance would have it
+_SPEED: Final = 0.25  # variance of the machine's speed from run to run, in units of that of a run
+_LONGEST: Final = 3.0
+_LEAST: Final = 0.1  # share of the expected by which a run may always surprise
+_ACCIDENTS: Final = 3  # longer or shorter ones in succession are none
+_MEMORY: Final = 0.98  # weight of the past of the line and of surprises at each further run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +42,8 @@ class MeasuredSize:
 
     Attributes:
         rows: the size.
-        seconds: what its latest runs took, by Rule 1.
-        runs: how many those are.
+        seconds: what it takes now, by Rules 1 and 2.
+        runs: how many there were.
     """
 
     rows: int
@@ -40,23 +52,28 @@ class MeasuredSize:
 
 
 class _Size:
-    __slots__ = ("last_run", "runs", "typical_s")
+    __slots__ = ("far", "last_run", "runs", "seconds", "weight")
 
-    def __init__(self) -> None:
-        self.runs: deque[float] = deque(maxlen=RUNS_KEPT)
-        self.typical_s = 0.0
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds  # on a machine of speed 1
+        self.weight = 1.0  # how many runs what is known is worth
+        self.runs = 1
         self.last_run = 0
+        self.far: list[float] = []
 
 
 class CostCurve:
     """The learned t(n) of one shape."""
 
-    __slots__ = ("_line", "_rows", "_sizes", "observed", "total_s")
+    __slots__ = ("_line", "_noise", "_rows", "_sizes", "_slow", "_usual", "observed", "total_s")
 
     def __init__(self) -> None:
         self._sizes: dict[int, _Size] = {}
         self._rows: list[int] = []  # the measured sizes, ascending
         self._line = [0.0] * 5  # weighted sums of 1, n, n * n, t, n * t
+        self._slow = 1.0  # how many times longer everything takes now
+        self._usual = 0.15  # mean of what surprises, as a share of what was expected
+        self._noise = 0.04  # mean of its square
         self.observed = 0
         self.total_s = 0.0
 
@@ -64,75 +81,113 @@ class CostCurve:
         """Learns that a batch of `rows` took `seconds`."""
         self.observed += 1
         self.total_s += seconds
+        took_s = max(seconds, 1e-9) / self._slow
         size = self._sizes.get(rows)
         if size is None:
-            size = self._sizes[rows] = _Size()
+            size = self._sizes[rows] = _Size(took_s)
             bisect.insort(self._rows, rows)
-        elif self.observed - size.last_run > STALE_AFTER:
-            size.runs.clear()
-            size.runs.append(size.typical_s)  # until a second run agrees, a slow one says nothing
+        else:
+            size.weight *= _KEPT ** (self.observed - size.last_run)
+            size.runs += 1
+            self._learn(size, took_s)
         size.last_run = self.observed
-        size.runs.append(seconds)
-        size.typical_s = _typical(size.runs)
-        for at, value in enumerate((1.0, rows, rows * rows, size.typical_s, rows * size.typical_s)):
+        for at, value in enumerate((1.0, rows, rows * rows, size.seconds, rows * size.seconds)):
             self._line[at] = _MEMORY * self._line[at] + value
 
+    def _learn(self, size: _Size, took_s: float) -> None:
+        if size.runs == 2:
+            size.seconds = min(size.seconds, took_s)
+            return
+        ratio, doubt = took_s / size.seconds, 1.0 / size.weight
+        most = max(_LEAST, _LONGEST * self._usual)
+        if -most <= ratio - 1.0 <= most:
+            size.far.clear()
+        else:
+            size.far.append(ratio)
+            if len(size.far) == _ACCIDENTS:
+                ratio = sorted(size.far)[_ACCIDENTS // 2]
+                size.far.clear()
+                share = doubt / (doubt + _SPEED)
+                size.seconds *= ratio**share
+                self._slow *= ratio ** (1.0 - share)
+                return
+        surprise = min(ratio - 1.0, most)
+        self._usual = _MEMORY * self._usual + (1.0 - _MEMORY) * abs(surprise)
+        self._noise = _MEMORY * self._noise + (1.0 - _MEMORY) * surprise * surprise
+        share = surprise / (1.0 + doubt + _SPEED)
+        size.seconds *= 1.0 + share * doubt
+        self._slow *= 1.0 + share * _SPEED
+        size.weight += 1.0
+
     def runs(self, rows: int) -> int:
-        """How many runs of this size are remembered; 0 when they are too old to be believed."""
+        """How often this size was run."""
         size = self._sizes.get(rows)
-        return 0 if size is None or self.observed - size.last_run > STALE_AFTER else len(size.runs)
+        return 0 if size is None else size.runs
+
+    def age(self, rows: int) -> float:
+        """Runs since this size was run; infinite when it never was."""
+        size = self._sizes.get(rows)
+        return math.inf if size is None else self.observed - size.last_run
+
+    def doubt(self, rows: int) -> float:
+        """The standard deviation of what is known of this size, as a share of it; infinite where nothing is."""
+        size = self._sizes.get(rows)
+        if size is None:
+            return math.inf
+        weight = size.weight * _KEPT ** (self.observed - size.last_run)
+        return math.sqrt(self._noise / min(weight, _WORTH))
 
     def measured(self) -> list[int]:
         """The sizes that were ever run, ascending. Not to be changed."""
         return self._rows
 
     def seconds(self, rows: int) -> float:
-        """What a batch of `rows` is expected to take; 0.0 while nothing is known."""
+        """What a batch of `rows` is expected to take now; 0.0 while nothing is known."""
         size = self._sizes.get(rows)
-        if size is not None:
-            return size.typical_s
+        return self._slow * (self._between(rows) if size is None else size.seconds)
+
+    def at_least(self, rows: int) -> float:
+        """What a batch of `rows` takes at the very least: as much as a smaller one that was run more than once."""
+        at = bisect.bisect_left(self._rows, rows)
+        while at and self._sizes[self._rows[at - 1]].runs == 1:
+            at -= 1
+        return self._slow * self._sizes[self._rows[at - 1]].seconds if at else 0.0
+
+    def at_most(self, rows: int) -> float:
+        """What a batch of `rows` takes at the very most, by what is known: no longer than a larger one."""
+        at = bisect.bisect_left(self._rows, rows)
+        return min([self.seconds(rows), *(self._slow * self._sizes[larger].seconds for larger in self._rows[at:])])
+
+    def line(self) -> tuple[float, float]:
+        """`fixed_s` and `per_row_s` of the straight line through the runs."""
+        fixed_s, per_row_s = self._straight()
+        return self._slow * fixed_s, self._slow * per_row_s
+
+    def points(self) -> tuple[MeasuredSize, ...]:
+        """What is known, by size."""
+        return tuple(
+            MeasuredSize(rows=rows, seconds=self.seconds(rows), runs=self._sizes[rows].runs) for rows in self._rows
+        )
+
+    def _between(self, rows: int) -> float:
         known = self._rows
         if not known:
             return 0.0
         at = bisect.bisect(known, rows)
         if at == 0:
-            return self._sizes[known[0]].typical_s
+            return self._sizes[known[0]].seconds
         low = known[at - 1]
-        low_s = self._sizes[low].typical_s
+        low_s = self._sizes[low].seconds
         if at == len(known):
-            return low_s + (rows - low) * max(0.0, self.line()[1])
+            return low_s + (rows - low) * max(0.0, self._straight()[1])
         high = known[at]
-        rise = (self._sizes[high].typical_s - low_s) / (high - low)
+        rise = (self._sizes[high].seconds - low_s) / (high - low)
         return low_s + (rows - low) * max(0.0, rise)
 
-    def at_least(self, rows: int) -> float:
-        """What a batch of `rows` takes at the very least: as much as a smaller one."""
-        at = bisect.bisect_left(self._rows, rows)
-        return self._sizes[self._rows[at - 1]].typical_s if at else 0.0
-
-    def at_most(self, rows: int) -> float:
-        """What a batch of `rows` takes at the very most, by what is known: no longer than a larger one."""
-        at = bisect.bisect_left(self._rows, rows)
-        return min([self.seconds(rows), *(self._sizes[larger].typical_s for larger in self._rows[at:])])
-
-    def line(self) -> tuple[float, float]:
-        """`fixed_s` and `per_row_s` of the straight line through the runs."""
+    def _straight(self) -> tuple[float, float]:
         one, n, nn, t, nt = self._line
         spread = one * nn - n * n
         if spread <= 1e-9 * one * nn:  # one size only
             return (t / one if one else 0.0), 0.0
         per_row_s = (one * nt - n * t) / spread
         return (t - per_row_s * n) / one, per_row_s
-
-    def points(self) -> tuple[MeasuredSize, ...]:
-        """What is known, by size."""
-        return tuple(
-            MeasuredSize(rows=rows, seconds=self._sizes[rows].typical_s, runs=len(self._sizes[rows].runs))
-            for rows in self._rows
-        )
-
-
-def _typical(runs: Collection[float]) -> float:
-    """The median; of two the smaller."""
-    ordered = sorted(runs)
-    return ordered[(len(ordered) - 1) // 2]

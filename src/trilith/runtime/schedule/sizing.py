@@ -5,27 +5,33 @@ The objective is throughput: the most rows a second, with the smallest size amon
 
 Rule 1: it says how much of what waits goes now, never that something should wait.
 Rule 2: until a curve is known everything that waits goes together.
-Rule 3: exploring is bounded. A size is tried when the smaller ones, which take no longer, leave open whether it is
-    better; once it was tried, and for what was not tried for long, only as far as the time lost stays below `LOSS` of
-    all time. What is lost by a run is its time less what its rows take at the best known rate.
-Rule 4: each shape has its own curve. Of the shapes, those used last are kept.
+Rule 3: exploring is bounded. A size is tried twice when the smaller ones, which take no longer, leave open whether it
+    is better. From then on sizes are tried that may well be better than the best (the most promising first), and those
+    that did not run for long, as far as the time lost stays below `LOSS` of all time. What is lost by a trial is what
+    it took less what its rows take at the best known rate.
+Rule 4: luck does not choose. Of a size that is little known its doubt is added to what it takes, but for the size of
+    all that waits; the optimism is in Rule 3 (upper confidence bounds: Auer, Cesa-Bianchi and Fischer, 2002).
+Rule 5: each shape has its own curve. Of the shapes, those used last are kept.
 """
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from trilith.runtime.schedule.cost import CostCurve, MeasuredSize
+from trilith.runtime.schedule.cost import STALE_AFTER, SURE_AFTER, CostCurve, MeasuredSize
 
 TOLERANCE: Final = 0.03
-LOSS: Final = 0.03
-SURE_AFTER: Final = 3
+LOSS: Final = 0.02
 SHAPES_KEPT: Final = 64
 _PROMISE: Final = 1.1  # how much better a size must possibly be to be worth trying
-_TRIES: Final = 2  # how often a size is tried, whatever is lost by it, until it counts as measured
+_TRIES: Final = 2  # how often a size is tried, whatever is lost by it
+_HOPE: Final = 2.0  # standard deviations by which a size may be better than what is known of it
+_CAUTION: Final = 0.5  # standard deviations by which it is taken to be worse
+_DISTURBED: Final = 3.0  # a trial costs no more than so many times what was expected: the size is not to blame for more
 _REFRESH: Final = 8  # runs after which choices are made anew
 
 
@@ -48,14 +54,30 @@ class LearnedCurve:
     points: tuple[MeasuredSize, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """A size that was chosen to learn from.
+
+    Attributes:
+        rows: the size.
+        best: the size that would have been chosen.
+        rate: rows a second of that one.
+    """
+
+    rows: int
+    best: int
+    rate: float
+
+
 class _Shape:
-    __slots__ = ("choices", "curve", "fresh_until", "lost_s", "tries")
+    __slots__ = ("choices", "curve", "fresh_until", "lost_s", "trial", "tries")
 
     def __init__(self) -> None:
         self.curve = CostCurve()
         self.choices: dict[int, int] = {}
         self.fresh_until = 0
         self.lost_s = 0.0
+        self.trial: _Trial | None = None
         self.tries: dict[int, int] = {}
 
 
@@ -86,6 +108,7 @@ class BatchSizer:
             self._shapes.move_to_end(shape)
         curve = known.curve
         is_new = curve.runs(rows) < SURE_AFTER
+        self._charge(known, rows, seconds)
         curve.observe(rows, seconds)
         if is_new or curve.observed >= known.fresh_until:
             known.choices.clear()
@@ -100,7 +123,7 @@ class BatchSizer:
         choice = known.choices.get(limit)
         if choice is None:
             best = self._best(known.curve, limit)
-            choice = self._explore(known, limit, best) or best
+            choice = self._explore(known, limit, best)
             if choice == best:  # what is tried is tried once
                 known.choices[limit] = best
         return choice
@@ -133,29 +156,46 @@ class BatchSizer:
         bound_s = self._max_latency_s
         if bound_s is not None:
             sizes = [rows for rows in sizes if curve.seconds(rows) <= bound_s] or sizes[:1]
-        rates = [rows / max(curve.seconds(rows), 1e-9) for rows in sizes]
+        rates = [rows / max(self._cautious_s(curve, rows, limit), 1e-9) for rows in sizes]
         enough = max(rates) * (1.0 - TOLERANCE)
         return next(rows for rows, rate in zip(sizes, rates, strict=True) if rate >= enough)
 
-    def _explore(self, known: _Shape, limit: int, best: int) -> int | None:
-        """A size to try instead of the best one, or None."""
+    def _cautious_s(self, curve: CostCurve, rows: int, limit: int) -> float:
+        return curve.seconds(rows) * (1.0 if rows == limit else 1.0 + _CAUTION * curve.doubt(rows))
+
+    def _explore(self, known: _Shape, limit: int, best: int) -> int:
+        """A size to try instead of the best one, or that one."""
         curve = known.curve
         rate = best / max(curve.seconds(best), 1e-9)
         budget_s = LOSS * curve.total_s - known.lost_s
+        bound_s = math.inf if self._max_latency_s is None else self._max_latency_s
+        most, chosen = rate * (1.0 + TOLERANCE), best
         for rows in self._classes:  # the smallest first: it bounds what the others can gain
             if rows > limit:
                 break
-            if rows == best or curve.runs(rows) >= SURE_AFTER:
+            least_s = max(curve.at_least(rows), curve.seconds(rows) * (1.0 - _HOPE * curve.doubt(rows)))
+            if rows == best or least_s > bound_s:
                 continue
-            if self._max_latency_s is not None and curve.at_least(rows) > self._max_latency_s:
-                continue
-            # A size takes at least what a smaller one takes, which bounds what it can gain. One run is half believed.
-            least_s = max(curve.at_least(rows), curve.seconds(rows) / 2 if curve.runs(rows) else 0.0)
-            hope = rows / max(least_s, 1e-9)
-            is_open = hope > rate * _PROMISE and known.tries.get(rows, 0) < _TRIES
-            lost_s = max(0.0, curve.at_most(rows) - rows / rate)
-            if is_open or lost_s < budget_s:
-                known.tries[rows] = known.tries.get(rows, 0) + 1
-                known.lost_s += lost_s
+            tries = known.tries.get(rows, 0)
+            # A size takes at least what a smaller one takes, which bounds what it can gain.
+            if max(curve.runs(rows), tries) < _TRIES and rows / max(curve.at_least(rows), 1e-9) > rate * _PROMISE:
+                known.tries[rows] = tries + 1
                 return rows
-        return None
+            expected_s = curve.at_most(rows)
+            is_old = curve.age(rows) > STALE_AFTER
+            hope = math.inf if is_old else rows / max(expected_s * (1.0 - _HOPE * curve.doubt(rows)), 1e-9)
+            if hope > most and expected_s - rows / rate < budget_s:
+                most, chosen = hope, rows
+        if chosen != best:
+            known.trial = _Trial(rows=chosen, best=best, rate=rate)
+        return chosen
+
+    def _charge(self, known: _Shape, rows: int, seconds: float) -> None:
+        """Counts what a trial lost, whatever size it became; what it won is not saved for others."""
+        trial = known.trial
+        if trial is None or rows > trial.rows or rows == trial.best:
+            return
+        expected_s = known.curve.seconds(rows)
+        took_s = min(seconds, _DISTURBED * expected_s) if expected_s else seconds
+        known.lost_s = max(0.0, known.lost_s + took_s - rows / trial.rate)
+        known.trial = None
