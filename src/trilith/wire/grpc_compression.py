@@ -74,7 +74,7 @@ def inflate(octets: bytes | memoryview, encoding: bytes, *, max_bytes: int) -> b
         raise InvalidInput(f"a message is not the {name} that its call declares: {error}") from error
     if len(message) > max_bytes:
         raise PayloadTooLarge(
-            f"a message of {len(octets)} bytes inflates to more than the limit of {max_bytes} (max_message_bytes)"
+            f"a message of {len(octets)} bytes inflates to more than the limit of {max_bytes} (--max-body-mb)"
         )
     if not inflater.eof:
         raise InvalidInput(f"a message ends in the middle of its {name} stream")

@@ -115,7 +115,7 @@ class MessageReader:
             raise InvalidInput(f"the first octet of a gRPC message is 0 or 1, got {flag}")
         if size > self._max_message_bytes:
             raise PayloadTooLarge(
-                f"the message has {size} bytes, over the limit of {self._max_message_bytes} (max_message_bytes)"
+                f"the message has {size} bytes, over the limit of {self._max_message_bytes} (--max-body-mb)"
             )
         return size
 

@@ -109,7 +109,7 @@ class OipServer:
                     return oip(request)
                 return request.respond(200, render(metrics), content_type=CONTENT_TYPE)
 
-            http = HttpServer(answer, limits=HttpLimits(max_body_bytes=MAX_BODY_BYTES))
+            http = HttpServer(answer, limits=HttpLimits(max_body_bytes=MAX_BODY_BYTES), error_form=oip.error_form)
             services = oip_services(OipGrpc(runtime, metrics=requests, options=options), runtime)
             limits = GrpcLimits(max_message_bytes=MAX_BODY_BYTES)
             grpc = GrpcServer(services, streaming=services.streaming, limits=limits)

@@ -6,9 +6,18 @@ An application is a callable that takes an `HttpRequest`; see `HttpApp`.
 
 from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.server import HttpServer
-from trilith.net.http1.state import HttpApp
+from trilith.net.http1.state import ErrorForm, HttpApp, usual_form
 from trilith.net.http1.statistics import HttpStatistics
 from trilith.net.http1.tls import tls_context
 from trilith.wire.http1 import HttpLimits
 
-__all__ = ["HttpApp", "HttpLimits", "HttpRequest", "HttpServer", "HttpStatistics", "tls_context"]
+__all__ = [
+    "ErrorForm",
+    "HttpApp",
+    "HttpLimits",
+    "HttpRequest",
+    "HttpServer",
+    "HttpStatistics",
+    "tls_context",
+    "usual_form",
+]

@@ -28,7 +28,7 @@ from trilith.net.http1.gate import ReadGate
 from trilith.net.http1.http2_connection import HttpOverHttp2
 from trilith.net.http1.outbound import Buffer, Outbound
 from trilith.net.http1.request import HttpRequest, request_of
-from trilith.net.http1.state import ServerState
+from trilith.net.http1.state import ErrorForm, ServerState
 from trilith.wire.http1 import InboundBody, Refusal, RequestReader, refusal
 
 _HTTP2_START: Final = b"PRI * HTTP/2"
@@ -255,7 +255,8 @@ class HttpConnection(asyncio.Protocol):
             return
         if request is None:
             request = request_of(self, self._reader, self._reader.request_id or self._state.next_request_id())
-            request.method = request.path = request.query = ""  # those of an earlier request, or half read
+            request.method = request.query = ""  # those of an earlier request, or half read
+            request.path = self._reader.path_so_far
         request.refuse(found)
         self._enqueue(request)
 
@@ -280,6 +281,11 @@ class HttpConnection(asyncio.Protocol):
         """The client's TLS certificate."""
         found: Mapping[str, object] | None = self._transport.get_extra_info("peercert")
         return found or None
+
+    @property
+    def error_form(self) -> ErrorForm:
+        """How errors are told."""
+        return self._state.error_form
 
     def send_continue(self) -> None:
         """Tells the client to go on and send the body."""

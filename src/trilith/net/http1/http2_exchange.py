@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.request import HttpRequest
+from trilith.net.http1.state import ErrorForm
 from trilith.wire.http1 import HttpLimits, InboundBody
 from trilith.wire.http2 import EncodedHeaders, ErrorCode, RequestHead
 from trilith.wire.http2_heads import Http2Heads
@@ -95,6 +96,11 @@ class Http2Exchange:
     def heads(self) -> Http2Heads:
         """See `HttpSink`."""
         return self._connection.heads
+
+    @property
+    def error_form(self) -> ErrorForm:
+        """See `HttpSink`."""
+        return self._connection.state.error_form
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

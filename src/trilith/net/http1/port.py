@@ -11,6 +11,7 @@ from trilith.wire.http1 import HttpLimits
 
 if TYPE_CHECKING:
     from trilith.net.http1.request import HttpRequest
+    from trilith.net.http1.state import ErrorForm
 
 Head = Any
 """The head of an answer as its protocol writes it: made by `heads`, handed to `send_answer` or `begin_answer`."""
@@ -63,6 +64,11 @@ class HttpSink(Protocol):
     @property
     def heads(self) -> Heads:
         """Makes heads."""
+        ...
+
+    @property
+    def error_form(self) -> ErrorForm:
+        """How errors are told."""
         ...
 
     @property

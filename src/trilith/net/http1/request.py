@@ -17,7 +17,7 @@ from trilith.errors import Bug, InvalidInput, PayloadTooLarge, ServiceError, Tri
 from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.streaming import send_stream
 from trilith.wire.http1 import InboundBody, Refusal, RequestReader
-from trilith.wire.http_status import error_body, http_status, retry_after
+from trilith.wire.http_status import http_status, retry_after
 
 if TYPE_CHECKING:
     from trilith.net.http1.connection import HttpConnection
@@ -78,6 +78,11 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     def peer(self) -> str:
         """The client's address, `host:port`."""
         return self._connection.peer
+
+    @property
+    def max_body_bytes(self) -> int:
+        """The longest body that the server takes."""
+        return self._connection.limits.max_body_bytes
 
     @property
     def client_certificate(self) -> Mapping[str, object] | None:
@@ -217,13 +222,14 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         connection.send_answer(self, status, head, body, keep=keep)
 
     def respond_error(self, error: TrilithError, *, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
-        """Sends an error as JSON, with the status that its class has in HTTP, and `headers` beside it."""
+        """Sends an error in its server's form, with the status that its class has in HTTP, and `headers` beside it."""
         seconds = retry_after(error)
         if seconds is not None:
             headers = (*headers, (b"retry-after", seconds))
         refused = self.refusal
         status = refused.status if refused is not None and error is self._failure else http_status(error)
-        self.respond(status, error_body(error, self.request_id), headers=headers)
+        status, body = self._connection.error_form(self, error, status)
+        self.respond(status, body, headers=headers)
 
     async def stream(
         self,

@@ -9,10 +9,12 @@ from collections.abc import Callable, Coroutine
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
+from trilith.errors import TrilithError
 from trilith.net.http1.hangup import HangupWatch
 from trilith.net.http1.statistics import HttpCounters
 from trilith.wire.http1 import HttpLimits, ResponseHeads
 from trilith.wire.http2_heads import Http2Heads
+from trilith.wire.http_status import error_body
 
 if TYPE_CHECKING:
     from trilith.net.http1.port import ServedConnection
@@ -27,6 +29,16 @@ task and cancels when the client goes away. What either raises becomes the answe
 and status, anything else as 500 with the code `bug`, its traceback in the log and nothing of it in the answer."""
 
 
+ErrorForm = Callable[["HttpRequest", TrilithError, int], tuple[int, bytes]]
+"""How an error is told, whoever found it: from the request, the error and the status that it would have, the status
+and the body (JSON) that are sent. A request that was refused before its head could be read has no path."""
+
+
+def usual_form(request: HttpRequest, error: TrilithError, status: int) -> tuple[int, bytes]:
+    """`{"error": {"code": ..., "message": ..., "request_id": ...}}`."""
+    return status, error_body(error, request.request_id)
+
+
 class ServerState:
     """Shared by the server and its connections.
 
@@ -36,6 +48,7 @@ class ServerState:
         tasks: what answers, and what goes on after its answer.
         turned_away: those over the limit, until they have read why.
         draining: no further request is taken after those that have begun.
+        error_form: how errors are told.
         empty: called when the last connection is gone.
     """
 
@@ -47,6 +60,7 @@ class ServerState:
         "counters",
         "draining",
         "empty",
+        "error_form",
         "hangups",
         "heads",
         "http2_heads",
@@ -57,8 +71,15 @@ class ServerState:
         "turned_away",
     )
 
-    def __init__(self, app: HttpApp, limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        app: HttpApp,
+        limits: HttpLimits,
+        loop: asyncio.AbstractEventLoop,
+        error_form: ErrorForm = usual_form,
+    ) -> None:
         self.app = app
+        self.error_form = error_form
         self.limits = limits
         self.loop = loop
         self.heads = ResponseHeads()

@@ -102,7 +102,9 @@ class Gateway:
         front.serve_plain("/openapi.json", self._openapi)
         front.serve_plain("/docs", self._docs)
         http_limits, grpc_limits, admin_limits = _limits(arguments.max_body_bytes)
-        http = HttpServer(front, limits=http_limits, ssl=_tls(arguments, "h2", "http/1.1"))
+        http = HttpServer(
+            front, limits=http_limits, ssl=_tls(arguments, "h2", "http/1.1"), error_form=oip_http.error_form
+        )
         services = oip_services(oip_grpc, self._runtime)
         grpc = GrpcServer(services, streaming=services.streaming, limits=grpc_limits, ssl=_tls(arguments, "h2"))
         admin = HttpServer(self._admin, limits=admin_limits)

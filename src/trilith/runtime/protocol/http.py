@@ -19,14 +19,14 @@ from trilith.errors import Bug, MethodNotAllowed, TrilithError, UnknownModel
 from trilith.runtime.protocol import describe, switched_off
 from trilith.runtime.protocol.access import Guard
 from trilith.runtime.protocol.exchange import Front
-from trilith.runtime.protocol.http_exchange import GenerateExchange, HttpExchange, infer_late, respond_error
+from trilith.runtime.protocol.http_exchange import GenerateExchange, HttpExchange, infer_late, respond_error, size_text
 from trilith.runtime.protocol.inflation import Inflation
 from trilith.runtime.protocol.repository import HTTP_ENDPOINTS, answer_http
 from trilith.runtime.protocol.routes import Route, Routes
 from trilith.telemetry import RequestMetrics, TimelineShelf
-from trilith.wire.http_status import NOT_READY_STATUS, oip_error_body
+from trilith.wire.http_status import NOT_READY_STATUS, http_status, oip_error_body
 from trilith.wire.oip_options import ProtocolOptions
-from trilith.wire.oip_status import oip_http_status, oip_text
+from trilith.wire.oip_status import oip_http_status
 
 if TYPE_CHECKING:
     from trilith.net.http1 import HttpRequest
@@ -199,6 +199,21 @@ class OipHttp:
             return 200, b"" if self._compat else orjson.dumps({"name": route.model, "ready": True})
         return NOT_READY_STATUS, orjson.dumps({"error": "Model version not ready", "name": route.model, "ready": False})
 
+    def error_form(self, request: HttpRequest, error: TrilithError, status: int) -> tuple[int, bytes]:
+        """How the server's own refusals are told: as `ErrorForm`, with text under `error` for the paths under `/v2`.
+
+        So is a request without a path: clients of Triton cannot read another form, those of Trilith read both.
+        """
+        from trilith.net.http1 import usual_form
+
+        path = request.path
+        if path and path != "/v2" and not path.startswith("/v2/"):
+            return usual_form(request, error, status)
+        if path and status == http_status(error):  # not one that only HTTP itself knows
+            status = oip_http_status(error, compat=self._compat)
+        text = size_text(request, error, compat=self._compat) if path else error.message
+        return status, oip_error_body(error, request.request_id, text)
+
     def _refuse(
         self,
         request: HttpRequest,
@@ -210,7 +225,7 @@ class OipHttp:
         status = oip_http_status(error, compat=self._compat)
         self._front.began()
         try:
-            text = oip_text(error, compat=self._compat)
+            text = size_text(request, error, compat=self._compat)
             respond_error(request, error, status, oip_error_body(error, request.request_id, text), headers)
         finally:
             self._front.ended(endpoint, method, str(status), None)

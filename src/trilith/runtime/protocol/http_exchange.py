@@ -21,7 +21,7 @@ from trilith.wire.oip_compression import accepted_coding, compressed, content_co
 from trilith.wire.oip_generate import decode_generate, encode_generate, server_sent_event
 from trilith.wire.oip_http import decode_request, encode_response
 from trilith.wire.oip_parameters import InferCall
-from trilith.wire.oip_status import oip_http_status
+from trilith.wire.oip_status import oip_http_status, oip_text
 
 if TYPE_CHECKING:
     from trilith.net.http1 import HttpRequest
@@ -32,6 +32,8 @@ _READ: Final = frozenset((HEADER_LENGTH, TIMELINE_HEADER, CONTENT_ENCODING, _ACC
 _JSON: Final = b"application/json"
 _BINARY: Final = b"application/octet-stream"
 _EVENTS: Final = b"text/event-stream; charset=utf-8"
+_TOO_LARGE: Final = "request JSON size exceeds the maximum allowed input size"
+_SIZE_OPTION: Final = "--http-max-input-size"
 _MIN_COMPRESSED_BYTES: Final = 256  # a shorter answer grows
 _OFF_LOOP_BYTES: Final = 64 << 10
 
@@ -107,6 +109,8 @@ class HttpExchange(Exchange):
 
     def fail(self, error: TrilithError, message: str) -> None:
         """Sends the error as JSON."""
+        if isinstance(error, PayloadTooLarge):
+            message = size_text(self._request, error, compat=self.front.compat)
         respond_error(
             self._request,
             error,
@@ -174,18 +178,21 @@ class GenerateExchange(HttpExchange):
         self.close("200")
 
 
+def size_text(request: HttpRequest, error: TrilithError, *, compat: bool) -> str:
+    """The text of an error about how long the body of a request is; that of any other error as it is."""
+    if not isinstance(error, PayloadTooLarge) or _SIZE_OPTION in error.message:
+        return oip_text(error, compat=compat)
+    if not compat:
+        return f"{_TOO_LARGE}. Use {_SIZE_OPTION} to increase the limit (here: --max-body-mb): {error.message}"
+    size, limit = request.content_length, request.max_body_bytes
+    told = f"{_TOO_LARGE} of {limit} bytes. Use {_SIZE_OPTION} to increase the limit."
+    return told if size is None else told.replace(" size exceeds", f" size of {size} bytes exceeds", 1)
+
+
 async def infer_late(exchange: HttpExchange) -> None:
     """Reads a body that is still arriving, then does what the fast path does, and waits for the answer."""
     try:
         await exchange.read()
-    except PayloadTooLarge as error:
-        exchange.reject(
-            PayloadTooLarge(
-                f"request JSON size exceeds the maximum allowed input size. Use --http-max-input-size to increase the "
-                f"limit (here: --max-body-mb): {error.message}"
-            )
-        )
-        return
     except TrilithError as error:
         exchange.reject(error)
         return

@@ -167,7 +167,10 @@ def decode_error(status: int, body: bytes, retry_after: str | None) -> TrilithEr
     """The error that an answer of a status of 400 or above tells."""
     retry_after_s = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
     try:
-        told = msgspec.json.decode(body)["error"]
+        whole = msgspec.json.decode(body)
+        told = whole["error"]
+        if isinstance(told, str):  # as the endpoints of models tell it
+            told = {"code": whole["code"], "message": told}
         return error_from_code(str(told["code"]), str(told["message"]), retry_after_s=retry_after_s)
     except (msgspec.DecodeError, KeyError, TypeError):
         # Not one of ours: a proxy's page, say.

@@ -123,6 +123,12 @@ class RequestReader:
         self.expects_continue = False
         self.request_id = ""
 
+    @property
+    def path_so_far(self) -> str:
+        """The path, or its beginning, of the head that is being read; "" when there is none, or it has not come."""
+        url = self._url.decode("latin-1") if self.in_head else ""
+        return _absolute_form_removed(url).partition("?")[0] if url else ""
+
     def feed(self, data: bytes) -> Refusal | None:
         """Reads on. Returns why nothing more will be read, once, when `data` breaks a rule."""
         rest: bytes | memoryview = data
