@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from trilith.errors import SetupError
+from trilith.net.handshakes import Handshakes
 from trilith.net.listen import listen_tcp
+from trilith.net.statistics import ServerCounters
 
 _BACKLOG: Final = 1024  # listening again sets it anew: asyncio's own of 100 would turn clients of a busy loop away
 
@@ -26,6 +28,7 @@ class Listeners:
         self._sockets: list[socket.socket] | None = None
         self._servers: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
+        self._handshakes: Handshakes | None = None
 
     def __str__(self) -> str:
         return ", ".join(f"{host}:{port}" for host, port in self.addresses) or "not listening"
@@ -45,10 +48,12 @@ class Listeners:
 
     async def serve(
         self,
-        connected: Callable[[], asyncio.BaseProtocol],
+        connected: Callable[[], asyncio.Protocol],
         *,
         ssl: tls.SSLContext | None,
         handshake_timeout_s: float,
+        room: Callable[[], int],
+        counters: ServerCounters,
         tick_s: float,
         tick: Callable[[], None],
     ) -> None:
@@ -58,20 +63,22 @@ class Listeners:
             connected: makes the protocol of one connection.
             ssl: serves TLS with this context; None serves plain text.
             handshake_timeout_s: how long a client may take for the handshake of TLS.
+            room: how many connections may be open beside those that are established.
+            counters: where those are counted that never are.
             tick_s: seconds between two calls of `tick`, until `stop_ticking`.
             tick: ends what lasts too long.
         """
         loop = asyncio.get_running_loop()
+        if ssl is not None:
+            self._handshakes = Handshakes(ssl, connected, timeout_s=handshake_timeout_s, room=room, counters=counters)
         for sock in self._sockets or ():
+            if self._handshakes is not None:
+                sock.setblocking(False)
+                sock.listen(_BACKLOG)
+                self._handshakes.accept_on(sock)
+                continue
             make = loop.create_unix_server if sock.family == socket.AF_UNIX else loop.create_server
-            server = await make(
-                connected,
-                sock=sock,
-                ssl=ssl,
-                ssl_handshake_timeout=None if ssl is None else handshake_timeout_s,
-                backlog=_BACKLOG,
-            )
-            self._servers.append(server)
+            self._servers.append(await make(connected, sock=sock, backlog=_BACKLOG))
 
         def ticked() -> None:
             self._ticker = loop.call_later(tick_s, ticked)
@@ -84,6 +91,8 @@ class Listeners:
         for server in self._servers:
             server.close()
         self._servers.clear()
+        if self._handshakes is not None:
+            self._handshakes.close()
 
     def stop_ticking(self) -> None:
         """The last thing of a drain: until then what lasts too long is ended."""

@@ -1,13 +1,19 @@
 """Start, drain, sockets of others, TLS."""
 
 import asyncio
+import contextlib
 import datetime
+import errno
 import ipaddress
+import os
+import resource
 import socket
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -180,6 +186,71 @@ def test_tls(certificate: tuple[Path, Path]) -> None:
             assert status == 501
 
     run(main)
+
+
+def test_handshakes_count_as_connections(certificate: tuple[Path, Path]) -> None:
+    """Who never ends one makes room for who comes, and is counted; who is connected stays."""
+
+    async def main() -> None:
+        limits = {"max_connections": 4, "max_turned_away": 1}
+        async with serving(echo, tls=tls_context(*certificate), **limits) as live:
+            kept = await live.connect(ssl=trusting(certificate[0]))
+            silent = [await live.connect() for _ in range(60)]
+            for _ in range(3):
+                client = await live.connect(ssl=trusting(certificate[0]))
+                await client.send(post(b"abc"))
+                ((status, _, _),) = await client.answers("POST")
+                assert status == 200
+                await client.close()
+            assert await silent[0].reader.read() == b""  # the oldest were closed
+            statistics = live.server.statistics()
+            assert statistics.refused["connections"] >= 50
+            await kept.send(post(b"abc"))
+            ((status, _, _),) = await kept.answers("POST")
+            assert status == 200
+
+    run(main)
+
+
+def test_handshakes_that_fail_are_counted(certificate: tuple[Path, Path]) -> None:
+    async def main() -> None:
+        async with serving(echo, tls=tls_context(*certificate), head_timeout_s=0.3) as live:
+            slow, plain, gone = [await live.connect() for _ in range(3)]
+            await plain.send(get())
+            await gone.close()
+            assert await slow.reader.read() == b""
+            await plain.reader.read()
+            await until(lambda: live.server.statistics().refused.get("handshake") == 3)
+            assert live.server.statistics().connections == 0
+
+    run(main)
+
+
+@pytest.mark.parametrize("loop", [uvloop.run, asyncio.run])
+def test_connections_wait_while_there_is_no_descriptor(certificate: tuple[Path, Path], loop: Any, caplog: Any) -> None:
+    async def main() -> None:
+        async with serving(echo, tls=tls_context(*certificate)) as live:
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            with contextlib.ExitStack() as undo:
+                waiting = undo.enter_context(socket.socket())
+                waiting.setblocking(False)
+                undo.callback(resource.setrlimit, resource.RLIMIT_NOFILE, hard)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (waiting.fileno() + 50, hard[1]))
+                with contextlib.suppress(OSError):
+                    while True:
+                        undo.callback(os.close, os.dup(waiting.fileno()))
+                assert waiting.connect_ex((live.host, live.port)) in (0, errno.EINPROGRESS)
+                await until(lambda: "connections wait" in caplog.text)
+            client = await live.connect(ssl=trusting(certificate[0]))
+            await client.send(get())
+            ((status, _, _),) = await client.answers("GET")
+            assert status == 200
+
+    async def limited() -> None:
+        async with asyncio.timeout(20):
+            await main()
+
+    loop(limited())
 
 
 def test_tls_too_long_a_body_and_plain_text(certificate: tuple[Path, Path]) -> None:

@@ -60,9 +60,9 @@ class Server:
                     raise AssertionError(f"no line with {text!r}; the server said:\n{self.output}")
                 self._grown.wait(min(left, 0.5))
 
-    def wait_ready(self):
+    def wait_ready(self, *, scheme="http"):
         line = self.wait_line("ready: ")
-        self.http = int(line.split("http://", 1)[1].split()[0].rsplit(":", 1)[1])
+        self.http = int(line.split(f"{scheme}://", 1)[1].split()[0].rsplit(":", 1)[1])
         self.grpc = int(line.split("gRPC ", 1)[1].split()[0].rsplit(":", 1)[1])
         self.metrics = int(line.split("metrics http://", 1)[1].split("/", 1)[0].rsplit(":", 1)[1])
         return self

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import resource
+import socket
 import ssl
 
 import grpc
@@ -110,3 +113,40 @@ def test_client_authorities_need_a_certificate(serve, tmp_path):
     server = serve(f"{APPS}/calls.py:Calls", "--tls-client-ca", str(pem), ready=False)
     assert server.process.wait(20) == 2
     server.wait_line("needs --tls-certificate")
+
+
+def _refused(server, protocol):
+    wanted = f'trilith_refused_total{{protocol="{protocol}",reason="connections"}} '
+    lines = server.get("/metrics", port=server.metrics)[1].decode().splitlines()
+    return sum(float(line.removeprefix(wanted)) for line in lines if line.startswith(wanted))
+
+
+def test_handshakes_that_never_end_keep_nobody_out(serve, tmp_path):
+    """200 of them, where a process may have 96 descriptors: each holds one."""
+    pem, key = _certificate(tmp_path)
+    server = serve(f"{APPS}/calls.py:Calls", "--tls-certificate", str(pem), "--tls-key", str(key), ready=False)
+    # The children are started after the agent has loaded itself, and get its limits.
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (96, 96))
+    server.wait_ready(scheme="https")
+    context = ssl.create_default_context(cafile=str(pem))
+    credentials = grpc.ssl_channel_credentials(pem.read_bytes())
+
+    def served():
+        connection = http.client.HTTPSConnection("localhost", server.http, context=context, timeout=20)
+        with contextlib.closing(connection):
+            connection.request("POST", "/echo", b'{"x":[1.5]}', {"content-type": "application/json"})
+            assert connection.getresponse().read() == b"[1.5]"
+        with grpc.secure_channel(f"localhost:{server.grpc}", credentials) as channel:
+            live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+            assert live(b"", timeout=20, wait_for_ready=True) == b"\x08\x01"
+
+    with contextlib.ExitStack() as silent:
+        for number in range(200):
+            port = server.http if number % 2 else server.grpc
+            silent.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            if number % 50 == 0:
+                served()
+        server.wait_until(lambda: _refused(server, "http") >= 50 and _refused(server, "grpc") >= 50)
+        served()
+    served()
+    assert "ended" not in server.output

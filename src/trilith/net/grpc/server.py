@@ -74,6 +74,8 @@ class GrpcServer:
             lambda: GrpcConnection(state),
             ssl=self._ssl,
             handshake_timeout_s=self._limits.handshake_timeout_s,
+            room=state.room,
+            counters=state.counters,
             tick_s=_TICK_S,
             tick=self._tick,
         )

@@ -64,3 +64,7 @@ class ServerState:
         """Set when a connection ended, or began to refuse calls."""
         self.buffered_bytes = 0
         """Octets of messages half received or not taken, of all connections."""
+
+    def room(self) -> int:
+        """How many connections more may be open."""
+        return self.limits.max_connections - len(self.connections)

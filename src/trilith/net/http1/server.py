@@ -62,6 +62,8 @@ class HttpServer:
             lambda: HttpConnection(state),
             ssl=self._ssl,
             handshake_timeout_s=self._limits.head_timeout_s,
+            room=state.room,
+            counters=state.counters,
             tick_s=self._limits.tick_s,
             tick=self._tick,
         )

@@ -108,6 +108,11 @@ class ServerState:
         self._id_sequence += 1
         return f"{self._id_prefix}{self._id_sequence:x}"
 
+    def room(self) -> int:
+        """How many connections more may be open, those included that are then told that there are too many."""
+        most = self.limits.max_connections + self.limits.max_turned_away
+        return most - len(self.connections) - len(self.turned_away)
+
     def forget(self, connection: ServedConnection) -> None:
         """The connection is closed."""
         self.connections.discard(connection)
