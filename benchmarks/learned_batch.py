@@ -1,6 +1,6 @@
 """What the learned batch size gives beside fixed ones, on models where batching wins and where it loses.
 
-    python benchmarks/learned_batch.py [--seconds 3] [--rounds 2] [--callers 64] [--only mlp,ocr-rec]
+    python benchmarks/learned_batch.py [--seconds 5] [--rounds 3] [--callers 64] [--only mlp,ocr-rec]
 
     mlp      a wide multi-layer perceptron: its weights are read once a batch, so that large batches win
     ocr-rec  PP-OCR's recognition (examples/ocr/models) on crops of many widths, each batch padded to its widest: on a
@@ -8,7 +8,10 @@
     fixed-ms a model that takes 20 ms for up to 16 rows: the largest batch wins
 
 Each is served in this process by `Runtime` with one instance, first with fixed sizes, then with sizes that are learned
-from nothing; rounds go fixed, learned, fixed, learned. Rows a second are the medians. A table on standard output.
+from nothing; rounds go fixed, learned, fixed, learned. Learning is measured twice: from the first request on
+(`learning`), and once it has seen `--batches` batches (`learned`), which a slow model takes long for. Rows a second are
+medians. The ratios are of one round each, to the size that is best by the medians of all rounds: the best of each round
+would be the luckiest. A table on standard output; some three minutes a model.
 """
 
 from __future__ import annotations
@@ -30,9 +33,11 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from trilith.measure import read_conditions
 from trilith.runtime import InferRequest, ModelStatistics, Runtime
 
 _OCR_REC = Path(__file__).resolve().parent.parent / "examples" / "ocr" / "models" / "ocr-rec" / "model.yaml"
+_LEARN_WITHIN_S = 30.0
 _WIDTH = 2048
 _LAYERS = 3
 
@@ -49,70 +54,78 @@ class Workload:
 def main() -> int:
     options = _options()
     table = Table(title=f"rows/s, {options.callers} callers, one instance", title_justify="left")
-    for column in (
-        "model",
-        "1 row",
-        "best fixed",
-        "largest fixed",
-        "learned",
-        "learned / best",
-        "chosen",
-        "sizes that ran",
-    ):
+    for column in ("model", "1 row", "best fixed", "largest fixed", "learning", "learned", "chosen", "sizes that ran"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for name, workload in _workloads().items():
         if name in options.only:
             table.add_row(name, *_measure(name, workload, options))
-    Console(highlight=False, width=140).print(table)
+    Console(highlight=False, width=170).print(table)
+    for key, value in read_conditions(("trilith", "onnxruntime")).items():
+        print(f"{key}: {value}")
     return 0
 
 
 def _measure(name: str, workload: Workload, options: argparse.Namespace) -> list[str]:
-    rates: dict[int, list[float]] = {}
-    last: ModelStatistics | None = None
+    fixed: dict[int, list[float]] = {size: [] for size in workload.sizes}
+    learning, learned = [], []
     for _ in range(options.rounds):
-        for size in (*workload.sizes, 0):
-            rate, found = uvloop.run(_serve(workload, size, options))
-            rates.setdefault(size, []).append(rate)
-            print(f"{name}: {f'{size} rows' if size else 'learned'}: {rate:.1f} rows/s", file=sys.stderr, flush=True)
-            last = found if size == 0 else last
-    medians = {size: statistics.median(found) for size, found in rates.items()}
-    learned = medians.pop(0)
+        for size in workload.sizes:
+            rates, _ = uvloop.run(_serve(workload, size, options))
+            fixed[size].append(rates[0])
+            print(f"{name}: {size} rows: {rates[0]:.1f} rows/s", file=sys.stderr, flush=True)
+        rates, last = uvloop.run(_serve(workload, 0, options))
+        learning.append(rates[0])
+        learned.append(rates[-1])
+        print(f"{name}: learned: {rates[0]:.1f}, then {rates[-1]:.1f} rows/s", file=sys.stderr, flush=True)
+    medians = {size: statistics.median(found) for size, found in fixed.items()}
     best = max(medians, key=lambda size: medians[size])
-    curves = [] if last is None else last.learned
-    ran = "" if last is None else " ".join(f"{each.batch_size}:{each.compute_infer.count}" for each in last.batches)
     return [
         f"{medians[1]:.1f}",
         f"{medians[best]:.1f} ({best})",
         f"{medians[max(medians)]:.1f} ({max(medians)})",
-        f"{learned:.1f}",
-        f"{learned / medians[best]:.2f}",
-        " ".join(str(curve.chosen_rows) for curve in curves),
-        ran,
+        _beside(learning, fixed[best]),
+        _beside(learned, fixed[best]),
+        " ".join(str(curve.chosen_rows) for curve in last.learned),
+        " ".join(f"{each.batch_size}:{each.compute_infer.count}" for each in last.batches),
     ]
 
 
-async def _serve(workload: Workload, size: int, options: argparse.Namespace) -> tuple[float, ModelStatistics]:
-    """Rows a second with batches of at most `size` rows, or of learned ones for 0."""
+def _beside(rates: list[float], best: list[float]) -> str:
+    """The median, and how it stands to the best fixed size in the same round."""
+    ratios = [rate / other for rate, other in zip(rates, best, strict=True)]
+    return f"{statistics.median(rates):.1f} ({statistics.median(ratios):.2f} x: {min(ratios):.2f} to {max(ratios):.2f})"
+
+
+async def _serve(workload: Workload, size: int, options: argparse.Namespace) -> tuple[list[float], ModelStatistics]:
+    """Rows a second with batches of at most `size` rows; for 0, learned: at the beginning, and when it has learned."""
     with tempfile.TemporaryDirectory() as folder:
         workload.write(Path(folder) / "m", size)
         async with Runtime(folder) as runtime:
             requests = [InferRequest(model="m", inputs=inputs) for inputs in workload.requests]
             for request in requests:  # the first run of each shape prepares memory
                 await runtime.infer(request)
-            endless = itertools.cycle(requests)
-            done = 0
-            deadline = time.monotonic() + options.seconds
+            rates = [await _load(runtime, requests, options.seconds, options.callers)]
+            if size == 0:
+                give_up_at = time.monotonic() + _LEARN_WITHIN_S
+                while runtime.statistics()[0].execution_count < options.batches and time.monotonic() < give_up_at:
+                    await _load(runtime, requests, 0.5, options.callers)
+                rates.append(await _load(runtime, requests, options.seconds, options.callers))
+            return rates, runtime.statistics()[0]
 
-            async def caller() -> None:
-                nonlocal done
-                while time.monotonic() < deadline:
-                    await runtime.infer(next(endless))
-                    done += 1
 
-            started = time.monotonic()
-            await asyncio.gather(*(caller() for _ in range(options.callers)))
-            return done / (time.monotonic() - started), runtime.statistics()[0]
+async def _load(runtime: Runtime, requests: list[InferRequest], seconds: float, callers: int) -> float:
+    endless = itertools.cycle(requests)
+    done = 0
+    started = time.monotonic()
+
+    async def caller() -> None:
+        nonlocal done
+        while time.monotonic() < started + seconds:
+            await runtime.infer(next(endless))
+            done += 1
+
+    await asyncio.gather(*(caller() for _ in range(callers)))
+    return done / (time.monotonic() - started)
 
 
 def _yaml(size: int, largest: int) -> str:
@@ -178,8 +191,9 @@ def _write_fixed(folder: Path, size: int) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python benchmarks/learned_batch.py", description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each run")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each run")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batches", type=int, default=300, help="after which it should have learned")
     parser.add_argument("--callers", type=int, default=64, help="requests in flight")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(_workloads()), metavar="MODELS")
     return parser.parse_args()
