@@ -1,6 +1,6 @@
 """Which fields of Triton's `ModelConfig` are honoured, and from where to where their numbers may be.
 
-Rule 1: what is not listed in `_HONOURED` is refused by name. None is ignored.
+Rule 1: what is not listed in `HONOURED` is refused by name. None is ignored.
 Rule 2: a field that holds a number has a range, and a number outside is refused by its path with that range. Also one
 that does not even fit its field: the parser of the text format would name a column, and no field.
 """
@@ -41,7 +41,7 @@ _WARMUP_INPUT: Final[_Tree] = {
     "random_data": None,
     "input_data_file": None,
 }
-_HONOURED: Final[_Tree] = {
+HONOURED: Final[_Tree] = {
     "name": None,
     "platform": None,
     "backend": None,
@@ -89,7 +89,7 @@ def check_fields(config: Message) -> None:
     Raises:
         InvalidConfig: a field is not honoured, or a number is out of its range; the message begins with its path.
     """
-    for path, number, allowed in _numbers(config, _HONOURED):
+    for path, number, allowed in _numbers(config, HONOURED):
         allowed.check(path, number)
 
 
@@ -99,7 +99,7 @@ def parse_problem(text: str, error: text_format.ParseError) -> str:
     if found is None:
         return str(error)
     path = _path_at(text, error.GetLine() or 1, error.GetColumn() or 1)
-    allowed: Any = _HONOURED
+    allowed: Any = HONOURED
     for name in path:
         if name != "value":  # of an entry of a mapping
             allowed = allowed.get(name) if isinstance(allowed, Mapping) else None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trilith.config import convert, parse_yaml
 from trilith.errors import InvalidConfig
-from trilith.runtime.model_fields import _HONOURED
+from trilith.runtime.model_fields import HONOURED
 from trilith.runtime.model_pbtxt import parse_model_pbtxt
 from trilith.runtime.model_yaml import _Model
 from trilith.runtime.ranges import Range
@@ -37,7 +37,7 @@ def numbers_of(descriptor, honoured, path=()):
             yield pytest.param(here, allowed, NUMBERS[field.cpp_type], id=".".join(filter(None, here)))
 
 
-FIELDS = list(numbers_of(model_config_messages().ModelConfig.DESCRIPTOR, _HONOURED))
+FIELDS = list(numbers_of(model_config_messages().ModelConfig.DESCRIPTOR, HONOURED))
 
 
 def written(path, number):
