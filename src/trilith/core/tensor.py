@@ -52,6 +52,9 @@ NUMPY_OF: Final[dict[DataType, np.dtype[Any]]] = {
     DataType.BYTES: np.dtype(np.object_),
 }
 
+DATATYPES: Final[dict[str, DataType]] = {str(datatype): datatype for datatype in DataType}
+"""Every datatype by its protocol name."""
+
 _DATATYPE_OF: Final[dict[np.dtype[Any], DataType]] = {
     dtype: datatype for datatype, dtype in NUMPY_OF.items() if datatype is not DataType.BF16
 }

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from trilith.core.tensor import NUMPY_OF, Array, DataType, TensorSpec, datatype_of
+from trilith.core.tensor import DATATYPES, NUMPY_OF, Array, DataType, TensorSpec, datatype_of
 from trilith.errors import InvalidInput, ModelError
 from trilith.wire.oip_status import JsonTypeError
 
@@ -26,7 +26,6 @@ MAX_DIMENSIONS: Final = 32
 MAX_ELEMENTS: Final = 1 << 40
 """No body can hold more; it keeps products of dimensions far from overflow."""
 
-_DATATYPES: Final[dict[str, DataType]] = {str(datatype): datatype for datatype in DataType}
 _LENGTH: Final = struct.Struct("<I")
 
 
@@ -89,18 +88,20 @@ def checked_datatype(signature: Signature, name: str, datatype: object) -> DataT
     """
     if not isinstance(datatype, str):
         raise JsonTypeError("datatype", "string", f" (input '{name}')")
-    known = _DATATYPES.get(datatype)
+    known = DATATYPES.get(datatype)
     if known is None:
-        raise InvalidInput(
-            f"input '{name}' for model '{signature.model}': datatype must be one of {', '.join(_DATATYPES)}; "
-            f"got {datatype!r:.40}"
-        )
+        raise unknown_datatype(f"input '{name}' for model '{signature.model}'", datatype)
     spec = signature.inputs.get(name)
     if spec is not None and spec.datatype is not known:
         raise InvalidInput(
             f"inference input '{name}' data-type is '{known}', but model '{signature.model}' expects '{spec.datatype}'"
         )
     return known
+
+
+def unknown_datatype(where: str, word: str) -> InvalidInput:
+    """The error for a datatype that there is not."""
+    return InvalidInput(f"{where}: datatype must be one of {', '.join(DATATYPES)}; got {word!r:.40}")
 
 
 def checked_count(name: str, shape: Sequence[object]) -> int:

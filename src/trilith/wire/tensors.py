@@ -17,9 +17,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from trilith.core.request import InferRequest, InferResponse, Parameter
-from trilith.core.tensor import NUMPY_OF, Array, DataType, TensorSpec, datatype_of
+from trilith.core.tensor import DATATYPES, NUMPY_OF, Array, DataType, TensorSpec, datatype_of
 from trilith.errors import InvalidInput, ModelError
-from trilith.wire.oip_tensor import Signature, array_from_raw, checked_count, raw_from_array
+from trilith.wire.oip_tensor import Signature, array_from_raw, checked_count, raw_from_array, unknown_datatype
 
 Buffer = bytes | bytearray | memoryview
 _HeadT = TypeVar("_HeadT")
@@ -49,7 +49,6 @@ class _ResponseHead(msgspec.Struct, array_like=True, frozen=True):
 _encoder: Final = msgspec.msgpack.Encoder()
 _request_decoder: Final = msgspec.msgpack.Decoder(_RequestHead)
 _response_decoder: Final = msgspec.msgpack.Decoder(_ResponseHead)
-_DATATYPES: Final = {str(datatype): datatype for datatype in DataType}
 
 
 def pack_request(request: InferRequest, *, datatypes: Mapping[str, DataType] | None = None) -> list[Buffer]:
@@ -196,11 +195,9 @@ def unpack_tensors(model: str, heads: Sequence[TensorHead], buffers: Sequence[Bu
     signature = _signature(model)
     tensors: dict[str, Array] = {}
     for (name, word, shape), raw in zip(heads, buffers, strict=True):
-        datatype = _DATATYPES.get(word)
+        datatype = DATATYPES.get(word)
         if datatype is None:
-            raise InvalidInput(
-                f"tensor '{name}' of model '{model}': datatype must be one of {', '.join(_DATATYPES)}; got {word!r:.40}"
-            )
+            raise unknown_datatype(f"tensor '{name}' of model '{model}'", word)
         if name in tensors:
             raise InvalidInput(f"tensor '{name}' of model '{model}' comes twice")
         count = checked_count(name, shape)

@@ -46,8 +46,8 @@ class EchoServer:
                     self.answer(stream_id, end)
                 case TrailersReceived(stream_id=stream_id):
                     self.answer(stream_id, True)
-                case StreamReset(stream_id=stream_id, by_peer=by_peer):
-                    assert by_peer
+                case StreamReset(stream_id=stream_id, refusal=refusal):
+                    assert refusal is None
                     self.reset.add(stream_id)
                 case ConnectionFailed():
                     raise AssertionError(event)

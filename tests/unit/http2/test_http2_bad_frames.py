@@ -275,7 +275,7 @@ def test_reset_by_the_peer_is_an_event_once():
     client = RawClient()
     client.receive(client.headers(1))
     reset = f.frame(f.RST_STREAM, 0, 1, E.CANCEL.to_bytes(4, "big"))
-    assert client.receive(reset + reset) == [StreamReset(1, E.CANCEL, True)]
+    assert client.receive(reset + reset) == [StreamReset(1, E.CANCEL)]
 
 
 def test_two_phase_drain():

@@ -137,7 +137,7 @@ def test_the_stream_window_opens_as_octets_are_released():
     client.connection.release(1, 20_000)
     assert client.output() == [(f.WINDOW_UPDATE, 0, 1, (60_000).to_bytes(4, "big"))]
     assert len(client.receive(piece * 6)) == 6
-    assert client.receive(piece) == [StreamReset(1, ErrorCode.FLOW_CONTROL_ERROR, False, Refusal.FLOW_CONTROL)]
+    assert client.receive(piece) == [StreamReset(1, ErrorCode.FLOW_CONTROL_ERROR, Refusal.FLOW_CONTROL)]
 
 
 def test_padding_is_released_by_itself():

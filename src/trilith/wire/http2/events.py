@@ -36,11 +36,10 @@ class TrailersReceived(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamReset(msgspec.Struct, frozen=True, gc=False):
-    """The stream is gone: the peer took it back, or broke a rule on it (`by_peer` false: we reset it, and say why)."""
+    """The stream is gone: the peer took it back, or broke a rule on it (then we reset it: `refusal` says why)."""
 
     stream_id: int
     code: int
-    by_peer: bool
     refusal: Refusal | None = None
 
 

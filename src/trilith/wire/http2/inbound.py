@@ -174,7 +174,7 @@ class Inbound:
         self.reset(fault.stream_id, fault.code)
         if not known:
             self._reset_unknown(fault.stream_id, fault.code)
-        self._events.append(StreamReset(fault.stream_id, fault.code, False, fault.refusal))
+        self._events.append(StreamReset(fault.stream_id, fault.code, fault.refusal))
 
     def _reset_unknown(self, stream_id: int, code: ErrorCode) -> None:
         self.closed.reset_by_us(stream_id)
@@ -239,7 +239,7 @@ class Inbound:
         if stream is not None:
             stream.state = STREAM_TRANSITIONS[stream.state, StreamInput.RECEIVE_RESET]
             self.outbound.forget(stream)
-            self._events.append(StreamReset(stream_id, frames.u32(payload), True))
+            self._events.append(StreamReset(stream_id, frames.u32(payload)))
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id:

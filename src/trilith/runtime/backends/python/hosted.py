@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from trilith.core.foreign import LONGEST_TEXT, error_text, foreign_text, shortened
-from trilith.core.tensor import NUMPY_OF, Array, DataType
+from trilith.core.tensor import DATATYPES, NUMPY_OF, Array, DataType
 from trilith.errors import ModelError, TrilithError
 from trilith.runtime.backends.python import pb_utils
 from trilith.runtime.backends.python.messages import Begin
@@ -121,7 +121,7 @@ class HostedModel:
             pb_utils.InferenceRequest.received(
                 head,
                 [
-                    Tensor(name, array, DataType.BF16 if word == _BF16 else _DATATYPES[word])
+                    Tensor(name, array, DataType.BF16 if word == _BF16 else DATATYPES[word])
                     for (name, word, _), array in zip(head.tensors, inputs.values(), strict=True)
                 ],
                 lambda at=at: is_taken_back(at),  # type: ignore[misc]  # each its own number
@@ -220,9 +220,6 @@ class _Countdown:
             over = self._count == 0
         if over:
             self._on_zero()
-
-
-_DATATYPES: Final = {str(datatype): datatype for datatype in DataType}
 
 
 def described(error: BaseException) -> str:

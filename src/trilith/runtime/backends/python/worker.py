@@ -100,7 +100,6 @@ class Worker:
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
             messages.send(self._socket, Failed(text=described(error)))
             return None
-        self._hosted = hosted
         return hosted
 
     def _warm(self, hosted: HostedModel, message: Message) -> None:

@@ -14,7 +14,6 @@ from trilith.runtime.backends.python.pb_utils.dtypes import type_number
 from trilith.runtime.backends.python.pb_utils.errors import TritonModelException
 
 _CPU: Final = 1  # of DLPack's device types
-_NAMES: Final = {str(datatype): datatype for datatype in DataType}
 
 
 class Tensor:
