@@ -13,14 +13,53 @@ _OURS: Final = {
     "--address": "--host",
     "--bind": "--host",
     "--certfile": "--tls-certificate",
+    "--exit-timeout-secs": "--drain-timeout-s",
     "--grpc-address": "--host",
+    "--grpc-root-cert": "--tls-client-ca",
+    "--grpc-server-cert": "--tls-certificate",
+    "--grpc-server-key": "--tls-key",
+    "--grpc-use-ssl": "--tls-certificate and --tls-key",
+    "--grpc-use-ssl-mutual": "--tls-client-ca",
     "--http-address": "--host",
+    "--http-max-input-size": "--max-body-mb",
     "--keyfile": "--tls-key",
+    "--metrics-address": "--host",
+    "--model-store": "--model-repository",
     "--num-replicas": "--replicas",
     "--port": "--http-port (and --grpc-port, --metrics-port)",
     "--ssl-certfile": "--tls-certificate",
     "--ssl-keyfile": "--tls-key",
     "--workers": "--replicas",
+}
+_NEEDLESS: Final = {
+    "--allow-cpu-metrics": "figures of the CPU are among the metrics always",
+    "--allow-gpu-metrics": "models run on the CPU",
+    "--allow-grpc": "gRPC is served always; --grpc-port says where",
+    "--allow-http": "HTTP is served always; --http-port says where",
+    "--allow-metrics": "metrics are served always; --metrics-port says where",
+    "--backend-config": "what concerns a backend stands in a model's configuration, under parameters",
+    "--backend-directory": "backends are Python packages: pip installs them",
+    "--buffer-manager-thread-count": "there is no pool of buffers to fill",
+    "--cache-config": "answers are not cached yet",
+    "--cache-directory": "answers are not cached yet",
+    "--cuda-memory-pool-byte-size": "models run on the CPU",
+    "--disable-auto-complete-config": "what a configuration leaves out is always completed from the model",
+    "--grpc-infer-thread-count": "there is one loop for all connections",
+    "--grpc-infer-allocation-pool-size": "there is no pool of requests to fill",
+    "--http-thread-count": "there is one loop for all connections",
+    "--metrics-config": "which metrics there are is not chosen",
+    "--metrics-interval-ms": "metrics are read when they are asked for",
+    "--min-supported-compute-capability": "models run on the CPU",
+    "--model-load-gpu-limit": "models run on the CPU",
+    "--model-namespacing": "a name that stands in two repositories is an error",
+    "--pinned-memory-pool-byte-size": "models run on the CPU",
+    "--rate-limit": "there is no rate limiter yet",
+    "--rate-limit-resource": "there is no rate limiter yet",
+    "--response-cache-byte-size": "answers are not cached yet",
+    "--reuse-grpc-port": "a port is this server's alone",
+    "--reuse-http-port": "a port is this server's alone",
+    "--strict-model-config": "what a configuration leaves out is always completed from the model",
+    "--trace-config": "each answer can bring its timeline; see docs/measure.md",
 }
 
 
@@ -33,6 +72,8 @@ def sentence(error: CycloptsError) -> str:
         said = f"there is no option {name}." + said.partition(f"{name}.")[2]
         if name in _OURS:
             said = f"there is no option {name}; here it is {_OURS[name]}."
+        elif name in _NEEDLESS:
+            said = f"there is no option {name}: {_NEEDLESS[name]}."
     elif isinstance(error, UnusedCliTokensError):
         said = f"{' '.join(error.unused_tokens or ())!r} is one argument too many."
     return f"{said} `{command} --help` lists what there is"

@@ -70,7 +70,7 @@ def serve(
     models
         A folder in which `trilith.model(NAME)` looks first. May be given several times.
     model_repository
-        A further folder of models (or its URL), served beside the target. May be given several times.
+        A folder of models (or its URL), served beside the target if there is one. May be given several times.
     model_control_mode
         Who decides which models are loaded: `none`, all at the start; `poll`, the folders, when they change;
         `explicit`, clients.
@@ -120,6 +120,10 @@ def serve(
     from trilith.orchestration import RepositoryOptions, ServeOptions, serve_forever
     from trilith.wire.oip_options import ProtocolOptions, checked_pattern, checked_restrictions
 
+    if not target and model_repository:
+        target, model_repository = model_repository[0], model_repository[1:]
+        if "://" not in target and not Path(target).is_dir():
+            raise InvalidConfig(f"--model-repository {target}: there is no such folder")
     if not target:
         raise InvalidConfig(
             "say what to serve: a folder of models (`trilith serve models/`), or a service "

@@ -9,6 +9,7 @@ Rule 3: an error names the folder, and what would be right.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,8 @@ from trilith.runtime.model_pbtxt import load_model_pbtxt, parse_model_pbtxt, wit
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.spec import ModelSpec, VersionPolicy
 
+_log: Final = logging.getLogger("trilith.runtime")
+_OF_SYSTEMS: Final = frozenset(("lost+found", "$RECYCLE.BIN", "System Volume Information", "@eaDir"))
 PBTXT: Final = "config.pbtxt"
 YAML: Final = "model.yaml"
 CONFIGS: Final = "configs"
@@ -69,7 +72,9 @@ def find_models(roots: Sequence[Path]) -> dict[str, list[Path]]:
         if not root.is_dir():
             raise UnknownReference(f"the model repository {root} is not a folder")
         for folder in sorted(root.iterdir()):
-            if folder.is_dir() and _may_be_a_model(folder.name):
+            if folder.name in _OF_SYSTEMS:
+                _log.debug("%s is the system's own and no model", folder)
+            elif folder.is_dir() and _may_be_a_model(folder.name):
                 found.setdefault(folder.name, []).append(folder)
     return found
 
@@ -83,6 +88,8 @@ def find_model_folders(name: str, roots: Sequence[Path]) -> list[Path]:
 
 def _may_be_a_model(name: str) -> bool:
     # A name that is no text could not be asked for, nor told to anybody.
+    if name in _OF_SYSTEMS:
+        return False
     return not name.startswith((".", "__")) and name.encode(errors="replace").decode() == name
 
 

@@ -71,6 +71,10 @@ def test_what_a_folder_of_one_model_looks_like(tmp_path, files, one):
         (["serve", "app:A", "--port=80"], "there is no option --port; here it is --http-port"),
         (["serve", "app:A", "--workers", "3"], "there is no option --workers; here it is --replicas."),
         (["serve", "app:A", "--model-repo", "m"], "no option --model-repo. Did you mean --model-repository?"),
+        (["serve", "m", "--http-address=0.0.0.0"], "there is no option --http-address; here it is --host."),
+        (["serve", "m", "--model-store=m"], "there is no option --model-store; here it is --model-repository."),
+        (["serve", "m", "--http-thread-count", "8"], "there is no option --http-thread-count: there is one loop"),
+        (["serve", "m", "--rate-limit=off"], "there is no option --rate-limit: there is no rate limiter yet."),
         (["serve", "app:A", "-p", "3"], "there is no option -p."),
         (["serve", "app:A", "other"], "'other' is one argument too many."),
         (["serve", "app:A", "--compat", "tri"], 'Invalid value "tri" for --compat. Choose from: "trilith", "triton".'),
@@ -129,3 +133,20 @@ def test_no_server_is_not_well(say):
     assert say("status") == (1, "no server is running; start one with `trilith serve TARGET`\n")
     status, said = say("status", "--json")
     assert (status, json.loads(said)) == (1, [])
+
+
+@pytest.mark.parametrize("spelled", [["--model-repository=models"], ["--model-repository", "models"]])
+def test_a_model_repository_is_what_to_serve_when_nothing_else_is(tmp_path, monkeypatch, spelled):
+    asked = []
+    monkeypatch.setattr("trilith.orchestration.serve_forever", lambda options: asked.append(options) or 0)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "more").mkdir()
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", *spelled, "--model-repository", "more"])
+    assert ended.value.code == 0
+    assert (asked[0].target, asked[0].repository.roots) == ("models", ("more",))
+
+
+def test_a_model_repository_that_is_none_is_named(say):
+    assert say("serve", "--model-repository=nope") == (2, "trilith: --model-repository nope: there is no such folder\n")

@@ -1,6 +1,7 @@
 """The values that a model gets and makes. No process, no server."""
 
 import asyncio
+import inspect
 import json
 
 import numpy as np
@@ -81,7 +82,7 @@ def test_request_gives_what_came():
 
 
 def test_a_request_that_a_model_makes_is_not_cancelled():
-    request = pb_utils.InferenceRequest("m", ["y"], [pb_utils.Tensor("x", np.ones(1))], request_id="r")
+    request = pb_utils.InferenceRequest("r", 0, [pb_utils.Tensor("x", np.ones(1))], ["y"], "m")
     assert not request.is_cancelled()
     assert json.loads(request.parameters()) == {}
 
@@ -254,3 +255,60 @@ def test_a_sender_sends_one_response():
         sender.send(flags=final)
     sender.when_sent(lambda: sent.append("at once"))
     assert sent == [response, "at once"]
+
+
+# Every public name of Triton's module and of its classes, but those of decoupled models and of BLS.
+SURFACE = {
+    "": (
+        "TRITON_STRING_TO_NUMPY serialize_byte_tensor deserialize_bytes_tensor get_input_tensor_by_name "
+        "get_output_tensor_by_name get_input_config_by_name get_output_config_by_name "
+        "using_decoupled_model_transaction_policy triton_to_numpy_type numpy_to_triton_type triton_string_to_numpy "
+        "ModelConfig TritonError PreferredMemory MemoryType TRITONSERVER_MEMORY_CPU TRITONSERVER_MEMORY_GPU "
+        "InferenceTrace InferenceRequest InferenceResponse Tensor Logger Metric MetricKind MetricFamily COUNTER GAUGE "
+        "HISTOGRAM load_model unload_model is_model_ready TritonModelException "
+        "TRITONSERVER_REQUEST_FLAG_SEQUENCE_START TRITONSERVER_REQUEST_FLAG_SEQUENCE_END "
+        "TRITONSERVER_RESPONSE_COMPLETE_FINAL TRITONSERVER_REQUEST_RELEASE_ALL TRITONSERVER_REQUEST_RELEASE_RESCHEDULE"
+    ),
+    "ModelConfig": (
+        "as_dict set_max_batch_size set_dynamic_batching add_input add_output set_model_transaction_policy"
+    ),
+    "TritonError": (
+        "UNKNOWN INTERNAL NOT_FOUND INVALID_ARG UNAVAILABLE UNSUPPORTED ALREADY_EXISTS CANCELLED code message"
+    ),
+    "TritonModelException": "message",
+    "MemoryType": "TRITONSERVER_MEMORY_CPU TRITONSERVER_MEMORY_GPU",
+    "InferenceTrace": "get_context",
+    "InferenceRequest": (
+        "inputs request_id correlation_id flags set_flags timeout parameters trace exec async_exec "
+        "requested_output_names get_response_sender is_cancelled set_release_flags preferred_memory"
+    ),
+    "InferenceResponse": "output_tensors has_error error parameters",
+    "Tensor": "name as_numpy triton_dtype to_dlpack is_cpu shape from_dlpack __dlpack__ __dlpack_device__",
+    "Logger": "LogLevel INFO WARNING ERROR VERBOSE log log_info log_warn log_error log_verbose",
+    "Metric": "increment set observe value",
+    "MetricKind": "COUNTER GAUGE HISTOGRAM",
+    "MetricFamily": "COUNTER GAUGE HISTOGRAM Metric",
+}
+
+
+@pytest.mark.parametrize("owner", SURFACE)
+def test_every_name_of_tritons_module_is_there(owner):
+    holder = getattr(pb_utils, owner) if owner else pb_utils
+    assert [name for name in SURFACE[owner].split() if not hasattr(holder, name)] == []
+
+
+def test_levels_are_named_on_the_logger_as_the_readme_of_triton_writes_them(caplog):
+    logger = pb_utils.Logger
+    with caplog.at_level("DEBUG", "triton_python_backend_utils"):
+        for level in (logger.INFO, logger.WARNING, logger.ERROR, logger.VERBOSE):
+            logger.log("Specific Msg!", level)
+        logger.log("Info Msg!")
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "ERROR", "DEBUG", "INFO"]
+
+
+def test_arguments_come_in_tritons_order():
+    request = pb_utils.InferenceRequest("id", 7, [], ["y"], "m", 2, 1, 5)
+    assert (request.request_id(), request.correlation_id(), request.requested_output_names()) == ("id", 7, ["y"])
+    assert (request.model_name, request.model_version, request.flags(), request.timeout()) == ("m", 2, 1, 5)
+    assert request.trace().get_context() is None
+    assert list(inspect.signature(pb_utils.load_model).parameters) == ["model_name", "config", "files"]

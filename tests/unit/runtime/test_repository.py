@@ -20,7 +20,7 @@ def model(folder, *versions, filename="model.onnx"):
 
 
 def test_only_folders_are_models(tmp_path):
-    for name in ("a", "b", ".git", "__pycache__"):
+    for name in ("a", "b", ".git", "__pycache__", "lost+found", "System Volume Information"):
         (tmp_path / name).mkdir()
     (tmp_path / "README.md").touch()
     assert find_models([tmp_path]) == {"a": [tmp_path / "a"], "b": [tmp_path / "b"]}
@@ -33,9 +33,10 @@ def test_one_model_is_found_as_among_all(tmp_path):
     for root in roots:
         (root / "a").mkdir(parents=True)
     (roots[0] / ".git").mkdir()
+    (roots[0] / "lost+found").mkdir()
     (roots[0] / "file").touch()
     found = find_models(roots)
-    for name in ("a", "b", ".git", "file", "", "..", "../x", "../x/a"):
+    for name in ("a", "b", ".git", "lost+found", "file", "", "..", "../x", "../x/a"):
         assert find_model_folders(name, roots) == found.get(name, [])
 
 

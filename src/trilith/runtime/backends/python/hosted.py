@@ -161,7 +161,7 @@ class HostedModel:
             response = returned if returned is not None or request.sender is None else request.sender.response
             if response is None:
                 raise TritonModelException("a request has no response")  # it was checked
-            head, parts = self._answer(request, response)
+            head, parts = self._checked_answer(request, response)
             answers.append(head)
             buffers += parts
         return BatchAnswer(answers), buffers
@@ -173,6 +173,18 @@ class HostedModel:
                 self._model.finalize()
             except Exception:  # noqa: BLE001 - a model is the user's code; it ends in any case
                 traceback.print_exc()
+
+    def _checked_answer(
+        self, request: pb_utils.InferenceRequest, response: pb_utils.InferenceResponse
+    ) -> tuple[AnswerHead, list[Buffer]]:
+        """The answer to one request. Whatever is odd about it is that request's error alone."""
+        try:
+            return self._answer(request, response)
+        except BaseException as error:  # noqa: BLE001 - a response holds the user's objects, and may be one
+            return _refused(
+                f"model '{self._begin.model}': expected a response of tensors and parameters, got one of which "
+                f"reading raised {described(error)}"
+            )
 
     def _answer(
         self, request: pb_utils.InferenceRequest, response: pb_utils.InferenceResponse

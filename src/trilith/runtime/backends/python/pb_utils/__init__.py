@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trilith.runtime.backends.python.pb_utils.control import is_model_ready, load_model, unload_model
 from trilith.runtime.backends.python.pb_utils.dtypes import (
+    TRITON_STRING_TO_NUMPY,
     deserialize_bytes_tensor,
     numpy_to_triton_type,
     serialize_byte_tensor,
@@ -17,7 +18,16 @@ from trilith.runtime.backends.python.pb_utils.model_config import (
     get_output_config_by_name,
     using_decoupled_model_transaction_policy,
 )
-from trilith.runtime.backends.python.pb_utils.observe import Logger, LogLevel, Metric, MetricFamily, MetricKind
+from trilith.runtime.backends.python.pb_utils.observe import (
+    COUNTER,
+    GAUGE,
+    HISTOGRAM,
+    Logger,
+    LogLevel,
+    Metric,
+    MetricFamily,
+    MetricKind,
+)
 from trilith.runtime.backends.python.pb_utils.requests import (
     TRITONSERVER_MEMORY_CPU,
     TRITONSERVER_MEMORY_GPU,
@@ -26,6 +36,8 @@ from trilith.runtime.backends.python.pb_utils.requests import (
     TRITONSERVER_REQUEST_RELEASE_ALL,
     TRITONSERVER_REQUEST_RELEASE_RESCHEDULE,
     InferenceRequest,
+    InferenceTrace,
+    MemoryType,
     PreferredMemory,
 )
 from trilith.runtime.backends.python.pb_utils.response import InferenceResponse
@@ -36,6 +48,9 @@ from trilith.runtime.backends.python.pb_utils.sender import (
 from trilith.runtime.backends.python.pb_utils.tensor import Tensor
 
 __all__ = [
+    "COUNTER",
+    "GAUGE",
+    "HISTOGRAM",
     "TRITONSERVER_MEMORY_CPU",
     "TRITONSERVER_MEMORY_GPU",
     "TRITONSERVER_REQUEST_FLAG_SEQUENCE_END",
@@ -43,11 +58,14 @@ __all__ = [
     "TRITONSERVER_REQUEST_RELEASE_ALL",
     "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE",
     "TRITONSERVER_RESPONSE_COMPLETE_FINAL",
+    "TRITON_STRING_TO_NUMPY",
     "InferenceRequest",
     "InferenceResponse",
     "InferenceResponseSender",
+    "InferenceTrace",
     "LogLevel",
     "Logger",
+    "MemoryType",
     "Metric",
     "MetricFamily",
     "MetricKind",

@@ -23,13 +23,13 @@ class Desk:
     ask: Callable[[Question], Told] | None = None
 
 
-def load_model(model_name: str, files: Mapping[str, bytes] | None = None, config: str = "") -> None:
+def load_model(model_name: str, config: str = "", files: Mapping[str, bytes] | None = None) -> None:
     """Loads or reloads a model, and returns when it is ready.
 
     Args:
         model_name: of the model.
-        files: content by `file:VERSION/NAME`, instead of the model's folder; then `config` is needed too.
         config: JSON of its configuration; what it says stands before what the folder's file says.
+        files: content by `file:VERSION/NAME`, instead of the model's folder; then `config` is needed too.
 
     Raises:
         TritonModelException: it cannot be loaded; the message says why.

@@ -26,7 +26,7 @@ _NUMBERS: Final = {
     DataType.BYTES: 13,
 }
 _BF16: Final = 14  # which numpy does not have
-_TYPES: Final[dict[str, Any]] = {
+TRITON_STRING_TO_NUMPY: Final[dict[str, Any]] = {
     f"TYPE_{'STRING' if datatype is DataType.BYTES else datatype}": NUMPY_OF[datatype].type for datatype in _NUMBERS
 }
 _LENGTH: Final = struct.Struct("<I")
@@ -43,9 +43,10 @@ def triton_string_to_numpy(triton_type_string: str) -> Any:
     Raises:
         TritonModelException: there is none, as for TYPE_BF16.
     """
-    found = _TYPES.get(triton_type_string)
+    found = TRITON_STRING_TO_NUMPY.get(triton_type_string)
     if found is None:
-        raise TritonModelException(f"there is no numpy type for {triton_type_string!r}; known are {', '.join(_TYPES)}")
+        known = ", ".join(TRITON_STRING_TO_NUMPY)
+        raise TritonModelException(f"there is no numpy type for {triton_type_string!r}; known are {known}")
     return found
 
 

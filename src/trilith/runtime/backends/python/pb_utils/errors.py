@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trilith import errors
-from trilith.core.foreign import foreign_text
+from trilith.core.foreign import foreign_text, shortened
 
 _UNKNOWN, _INTERNAL, _NOT_FOUND, _INVALID_ARG, _UNAVAILABLE, _UNSUPPORTED, _ALREADY_EXISTS, _CANCELLED = range(8)
 WIRE_CODES: Final = {
@@ -49,10 +49,12 @@ class TritonError:
     CANCELLED = _CANCELLED
 
     def __init__(self, message: str, code: int = _INTERNAL) -> None:
-        if code not in WIRE_CODES:
-            raise TritonModelException(f"TritonError: code must be one of TritonError's constants, got {code!r}")
+        given: object = code
+        if not isinstance(given, int) or given not in WIRE_CODES:
+            told = shortened(foreign_text(given), 200)
+            raise TritonModelException(f"TritonError: code must be one of TritonError's constants, got {told}")
         self._message = foreign_text(message)
-        self._code = code
+        self._code = int(code)
 
     def message(self) -> str:
         """The message."""

@@ -10,7 +10,7 @@ import enum
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 from trilith.core.foreign import foreign_text, shortened
 from trilith.runtime.backends.python.messages import Counted, Declared, Message, Said
@@ -39,11 +39,20 @@ class LogLevel(enum.Enum):
     VERBOSE = "verbose"
 
 
+_Level: TypeAlias = LogLevel  # in `Logger` the name is an attribute
+
+
 class Logger:
-    """Writes to the server's log."""
+    """Writes to the server's log. Its levels are named on it too: `logger.log("text", logger.INFO)`."""
+
+    LogLevel: ClassVar = LogLevel
+    INFO: ClassVar = _Level.INFO
+    WARNING: ClassVar = _Level.WARNING
+    ERROR: ClassVar = _Level.ERROR
+    VERBOSE: ClassVar = _Level.VERBOSE
 
     @staticmethod
-    def log(message: str, level: LogLevel = LogLevel.INFO) -> None:
+    def log(message: str, level: _Level = _Level.INFO) -> None:
         """Writes a line."""
         if Outlet.tell is None:
             _log.log(_LEVELS[level.value], "%s", message)
@@ -53,22 +62,22 @@ class Logger:
     @staticmethod
     def log_info(message: str) -> None:
         """Writes a line of level INFO."""
-        Logger.log(message, LogLevel.INFO)
+        Logger.log(message, _Level.INFO)
 
     @staticmethod
     def log_warn(message: str) -> None:
         """Writes a line of level WARNING."""
-        Logger.log(message, LogLevel.WARNING)
+        Logger.log(message, _Level.WARNING)
 
     @staticmethod
     def log_error(message: str) -> None:
         """Writes a line of level ERROR."""
-        Logger.log(message, LogLevel.ERROR)
+        Logger.log(message, _Level.ERROR)
 
     @staticmethod
     def log_verbose(message: str) -> None:
         """Writes a line of level VERBOSE."""
-        Logger.log(message, LogLevel.VERBOSE)
+        Logger.log(message, _Level.VERBOSE)
 
 
 class MetricKind(enum.Enum):
@@ -77,6 +86,11 @@ class MetricKind(enum.Enum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
+
+
+COUNTER: Final = MetricKind.COUNTER
+GAUGE: Final = MetricKind.GAUGE
+HISTOGRAM: Final = MetricKind.HISTOGRAM
 
 
 class Metric:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
@@ -12,12 +13,29 @@ from trilith.runtime.backends.python.pb_utils.errors import TritonModelException
 from trilith.runtime.backends.python.pb_utils.sender import InferenceResponseSender
 from trilith.runtime.backends.python.pb_utils.tensor import Tensor
 
-TRITONSERVER_MEMORY_CPU = 0
-TRITONSERVER_MEMORY_GPU = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
 TRITONSERVER_REQUEST_RELEASE_ALL = 1
 TRITONSERVER_REQUEST_RELEASE_RESCHEDULE = 2
+
+
+class MemoryType(enum.IntEnum):
+    """Kinds of memory. Here everything is in the CPU's."""
+
+    TRITONSERVER_MEMORY_CPU = 0
+    TRITONSERVER_MEMORY_GPU = 1
+
+
+TRITONSERVER_MEMORY_CPU = MemoryType.TRITONSERVER_MEMORY_CPU
+TRITONSERVER_MEMORY_GPU = MemoryType.TRITONSERVER_MEMORY_GPU
+
+
+class InferenceTrace:
+    """What `request.trace()` gives, to be handed on to other requests. Nothing is traced in it."""
+
+    def get_context(self) -> str | None:
+        """The context of an OpenTelemetry trace: there is none."""
+        return None
 
 
 class PreferredMemory:
@@ -37,16 +55,16 @@ class InferenceRequest:
     A model may make one too, to unit-test itself; running it on another model (`exec`) is not supported.
 
     Args:
-        model_name: of the model that it is for.
-        requested_output_names: names of the outputs wanted.
-        inputs: the inputs.
         request_id: the caller's id.
         correlation_id: of the sequence.
+        inputs: the inputs.
+        requested_output_names: names of the outputs wanted.
+        model_name: of the model that it is for.
         model_version: -1 for the default.
         flags: sequence flags.
         timeout: in microseconds.
         preferred_memory: where outputs should be.
-        trace: not supported.
+        trace: of the request that this one belongs to; nothing is traced.
         parameters: of the request.
     """
 
@@ -67,16 +85,16 @@ class InferenceRequest:
 
     def __init__(
         self,
-        model_name: str = "",
-        requested_output_names: Sequence[str] = (),
-        inputs: Sequence[Tensor] = (),
         request_id: str = "",
         correlation_id: int | str = 0,
+        inputs: Sequence[Tensor] = (),
+        requested_output_names: Sequence[str] = (),
+        model_name: str = "",
         model_version: int = -1,
         flags: int = 0,
         timeout: int = 0,
         preferred_memory: PreferredMemory | None = None,
-        trace: None = None,
+        trace: InferenceTrace | None = None,
         parameters: Mapping[str, Parameter] | None = None,
     ) -> None:
         self.model_name = model_name
@@ -96,7 +114,7 @@ class InferenceRequest:
     def received(cls, head: RequestHead, inputs: list[Tensor], is_cancelled: Callable[[], bool]) -> InferenceRequest:
         """For the runtime: a request that came in."""
         request = cls(
-            "", head.outputs, inputs, head.id, head.correlation_id, -1, head.flags, head.timeout_us, None, None
+            head.id, head.correlation_id, inputs, head.outputs, "", -1, head.flags, head.timeout_us, None, None
         )
         request._parameters = head.parameters
         request._is_cancelled = is_cancelled
@@ -142,9 +160,9 @@ class InferenceRequest:
         """Whether nobody waits for the answer any more."""
         return self._is_cancelled is not None and self._is_cancelled()
 
-    def trace(self) -> None:
-        """There is no trace."""
-        return
+    def trace(self) -> InferenceTrace:
+        """The trace of the request: an empty one."""
+        return InferenceTrace()
 
     def get_response_sender(self) -> InferenceResponseSender:
         """What answers this request from anywhere, also after `execute` has returned: return None for it there.

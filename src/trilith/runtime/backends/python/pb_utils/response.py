@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from trilith.core.foreign import foreign_text
 from trilith.core.request import Parameter
 from trilith.runtime.backends.python.pb_utils.errors import TritonError, TritonModelException
 from trilith.runtime.backends.python.pb_utils.tensor import Tensor
@@ -41,17 +44,9 @@ class InferenceResponse:
             error = TritonError(str(error))
         if error is not None and not isinstance(error, TritonError):
             raise TritonModelException(f"InferenceResponse: error must be a TritonError, got {type(error).__name__}")
-        for key, value in dict[Any, Any](parameters or {}).items():
-            if not isinstance(key, str) or not isinstance(value, bool | int | float | str):
-                raise TritonModelException(
-                    f"InferenceResponse: parameter {key!r:.200} must be a bool, an int, a float or text, got "
-                    f"{type(value).__name__}"
-                )
-            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-                raise TritonModelException(f"InferenceResponse: parameter {key!r:.200} does not fit 64 bits")
         self._output_tensors = found
         self._error = error
-        self._parameters = dict(parameters or {})
+        self._parameters = _plain_parameters(parameters)
 
     def output_tensors(self) -> list[Tensor]:
         """The outputs."""
@@ -70,6 +65,33 @@ class InferenceResponse:
         return json.dumps(self._parameters)
 
     @property
-    def parameter_values(self) -> dict[str, Any]:
+    def parameter_values(self) -> dict[str, Parameter]:
         """For the runtime: the parameters as values."""
         return self._parameters
+
+
+def _plain_parameters(parameters: Mapping[str, Parameter] | None) -> dict[str, Parameter]:
+    """The same as values of exactly these types: what numpy and others derive from them does not travel."""
+    plain: dict[str, Parameter] = {}
+    for key, value in dict[Any, Any](parameters or {}).items():
+        if not isinstance(key, str):
+            raise TritonModelException(
+                f"InferenceResponse: the name of a parameter must be text, got {type(key).__name__}"
+            )
+        name = foreign_text(key)
+        if isinstance(value, str):
+            plain[name] = foreign_text(value)
+        elif isinstance(value, bool | np.bool_):
+            plain[name] = bool(value)
+        elif isinstance(value, int | np.integer):
+            if not -(1 << 63) <= int(value) < 1 << 64:
+                raise TritonModelException(f"InferenceResponse: parameter '{name:.200}' does not fit 64 bits")
+            plain[name] = int(value)
+        elif isinstance(value, float | np.floating):
+            plain[name] = float(value)
+        else:
+            raise TritonModelException(
+                f"InferenceResponse: parameter '{name:.200}' must be a bool, an int, a float or text, got "
+                f"{type(value).__name__}"
+            )
+    return plain

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from trilith.core.foreign import foreign_text
 from trilith.core.tensor import Array, DataType, datatype_of
 from trilith.runtime.backends.python.pb_utils.dtypes import type_number
 from trilith.runtime.backends.python.pb_utils.errors import TritonModelException
@@ -31,6 +32,10 @@ class Tensor:
     __slots__ = ("_array", "_datatype", "_name")
 
     def __init__(self, name: str, numpy_array: Array, datatype: DataType | None = None) -> None:
+        if type(name) is not str:
+            if not isinstance(name, str):
+                raise TritonModelException(f"Tensor: the name must be text, got {type(name).__name__}")
+            name = foreign_text(name)
         if datatype is None:
             if not isinstance(numpy_array, np.ndarray):
                 raise TritonModelException(f"Tensor '{name}': expected a numpy array, got {type(numpy_array).__name__}")
