@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import pathlib
 import sys
+import sysconfig
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
@@ -137,9 +138,15 @@ def load_target(target: str, *, folder: str | pathlib.Path | None = None) -> Any
 
 
 def _on_path(folder: pathlib.Path) -> None:
+    """Behind the standard library, before what is installed: a `types.py` of the user must not be Python's `types`."""
     text = str(folder.resolve())
-    if text not in sys.path:
-        sys.path.insert(0, text)
+    if text in sys.path:
+        return
+    standard = sysconfig.get_paths()
+    behind = [sys.path.index(standard[part]) + 1 for part in ("stdlib", "platstdlib") if standard[part] in sys.path]
+    # The folder of the standard library's compiled modules stands behind both, under a name that sysconfig has not.
+    behind += [at + 1 for at, place in enumerate(sys.path) if place.endswith("lib-dynload")]
+    sys.path.insert(max(behind, default=0), text)
 
 
 def _from_name(name: str, base: pathlib.Path, target: str) -> ModuleType:
@@ -173,23 +180,30 @@ def _from_file(path: pathlib.Path, target: str) -> ModuleType:
     # The file's folder goes on the path and its name becomes a module's: what it imports beside itself is found, and
     # importing it again by name gives the same classes.
     _on_path(path.parent)
-    loaded = sys.modules.get(path.stem)
+    name, loaded = path.stem, sys.modules.get(path.stem)
     if loaded is not None and _same_file(loaded, path):
         return loaded
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if name in sys.stdlib_module_names or (loaded is not None and _is_installed(loaded)):
+        name = f"served_{name}"  # `queue.py` may be served, and the rest of the process still gets Python's `queue`
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UnknownReference(f"{target}: {path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
-        del sys.modules[path.stem]
+        del sys.modules[name]
         raise InvalidConfig(f"{target}: importing {path} failed: {_missing(error)}") from error
     except Exception as error:
-        del sys.modules[path.stem]
+        del sys.modules[name]
         raise InvalidConfig(f"{target}: importing {path} raised {named_error(error)}") from error
     return module
+
+
+def _is_installed(module: ModuleType) -> bool:
+    places = sysconfig.get_paths()
+    return (getattr(module, "__file__", None) or "").startswith((places["purelib"], places["platlib"]))
 
 
 def _same_file(module: ModuleType, path: pathlib.Path) -> bool:

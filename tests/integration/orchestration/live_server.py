@@ -22,9 +22,10 @@ APPS = Path(__file__).parent / "apps"
 class Server:
     """A served target. Everything it prints is kept in `lines`."""
 
-    def __init__(self, arguments, environment):
+    def __init__(self, arguments, environment, *, cwd=None):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "trilith", "serve", *arguments],
+            [sys.executable, "-P", "-m", "trilith", "serve", *arguments],  # -P: as the script `trilith` starts
+            cwd=cwd,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

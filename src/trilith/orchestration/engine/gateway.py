@@ -2,7 +2,7 @@
 
 Rule: this file wires; what a request meets on its way stands in `front`, `router`, `batching`, `model_calls`, `sinks`.
 
-Started by the agent as `python -m trilith.orchestration.engine.gateway CONTROL_FD PARENT_PID ARGUMENTS`.
+Started by the agent as `python -P -m trilith.orchestration.engine.gateway CONTROL_FD PARENT_PID ARGUMENTS`.
 """
 
 from __future__ import annotations

@@ -59,12 +59,13 @@ class ChildProcess:
     async def start(
         cls, module: str, arguments: Sequence[str], *, pass_fds: Sequence[int] = (), environment: dict[str, str]
     ) -> ChildProcess:
-        """Runs `python -m module CONTROL_FD PARENT_PID arguments...` with the file descriptors passed on."""
+        """Runs `python -P -m module CONTROL_FD PARENT_PID arguments...` with the file descriptors passed on."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", module, str(theirs.fileno()), str(os.getpid()), *arguments),
+                # -P: a `json.py` in the current folder is the application's, which puts its folder on the path itself.
+                *("-P", "-m", module, str(theirs.fileno()), str(os.getpid()), *arguments),
                 pass_fds=(theirs.fileno(), *pass_fds),
                 stdin=asyncio.subprocess.DEVNULL,
                 process_group=0,  # a terminal's Ctrl-C is the agent's alone: it stops the others in their order

@@ -5,7 +5,7 @@ Rule 1: the order of a start: load the target, (the root's worker) describe it t
 Rule 2: the order of a stop: the gateway has stopped sending; finish what runs, stop the host, exit.
 Rule 3: when the gateway dies, the worker keeps running and says hello to the next one.
 
-Started by the agent as `python -m trilith.orchestration.engine.worker CONTROL_FD PARENT_PID ARGUMENTS`.
+Started by the agent as `python -P -m trilith.orchestration.engine.worker CONTROL_FD PARENT_PID ARGUMENTS`.
 """
 
 from __future__ import annotations
