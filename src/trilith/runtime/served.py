@@ -113,6 +113,7 @@ class ServedModel:
             loop=loop,
             statistics=self._statistics,
             preserve_order=spec.queue.preserve_ordering,
+            held=spec.queue.max_wait_s > 0.0,
             observe=self._queue.observe if adaptive else None,
         )
         self._drained = False

@@ -17,7 +17,7 @@ from trilith.core.request import InferResponse, Parameter
 from trilith.core.timeline import BATCHED, INFER, INPUT, OUTPUT, QUEUED, STARTED
 from trilith.errors import Bug, TrilithError
 from trilith.runtime.execution import Executed
-from trilith.runtime.schedule import ArrivalOrder, DeadlineHeap
+from trilith.runtime.schedule import ArrivalOrder, DeadlineHeap, Occupancy
 from trilith.runtime.statistics import StatisticsCollector
 from trilith.runtime.ticket import Ticket
 from trilith.runtime.unexpected import unexpected
@@ -34,7 +34,9 @@ class Settlement:
         loop: the loop that calls everything here.
         statistics: where it is counted.
         preserve_order: answers leave in the order in which their requests came, within a priority.
-        observe: told of each executed batch: its tickets, its rows, and the seconds that it took; or None.
+        held: whether a window may hold back what waits.
+        observe: told of each executed batch: its tickets, its rows, and the seconds that it occupied its instance; or
+            None.
 
     Attributes:
         outstanding: tickets that did not yet leave the queue or the instance.
@@ -50,6 +52,7 @@ class Settlement:
         loop: asyncio.AbstractEventLoop,
         statistics: StatisticsCollector,
         preserve_order: bool,
+        held: bool,
         observe: Callable[[Sequence[Ticket], int, float], None] | None,
     ) -> None:
         self._name = name
@@ -58,6 +61,7 @@ class Settlement:
         self._loop = loop
         self._statistics = statistics
         self._observe = observe
+        self._occupancy = Occupancy(held=held)
         self._order: ArrivalOrder[Ticket, InferResponse | TrilithError] | None = (
             ArrivalOrder() if preserve_order else None
         )
@@ -133,6 +137,8 @@ class Settlement:
             self._statistics.retries += 1
         for part in executed:
             try:
+                if self._observe is not None:
+                    self._learn(instance, part)
                 if part.outputs is None or part.error is not None:
                     self._finish_failed(part, part.error)
                 else:
@@ -141,6 +147,16 @@ class Settlement:
                 self._finish_failed(part, unexpected(f"answering requests to model '{self._name}'", error))
             finally:
                 self.leave(len(part.tickets))
+
+    def _learn(self, instance: int, part: Executed) -> None:
+        seconds = self._occupancy.seconds(
+            instance,
+            enqueued_at=part.tickets[0].enqueued_at,
+            batched_at=part.batched_at,
+            ended_at=part.output_at,
+        )
+        if self._observe is not None and part.outputs is not None and part.error is None:
+            self._observe(part.tickets, part.rows, seconds)
 
     def _finish_failed(self, part: Executed, error: TrilithError | None) -> None:
         error = error or Bug("the execution gave neither outputs nor an error")
@@ -162,8 +178,6 @@ class Settlement:
             infer_s=part.infer_at - part.input_at,
             output_s=end - part.infer_at,
         )
-        if self._observe is not None:
-            self._observe(tickets, part.rows, end - part.started_at)
         stamps = [
             (BATCHED, part.batched_at),
             (STARTED, part.started_at),

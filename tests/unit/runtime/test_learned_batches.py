@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trilith.errors import InvalidConfig
 from trilith.runtime import BatchingConfig, DynamicBatcher, Waiting
-from trilith.runtime.schedule import BatchSizer
+from trilith.runtime.schedule import BatchSizer, Occupancy
 from trilith.runtime.schedule.cost import STALE_AFTER, CostCurve
 from trilith.runtime.spec import QueueConfig
 
@@ -230,6 +230,24 @@ def test_nothing_is_held_back_when_the_load_is_low():
     batcher = DynamicBatcher(BatchingConfig(max_batch_size=16), sizer=sizer)
     _, answered = simulate([at * 0.2 for at in range(200)], flat, batcher, sizer)
     assert max(answered) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("way_s", "expected"), [(0.0, 1), (0.002, 16)])
+def test_what_each_batch_pays_on_its_way_counts(way_s, expected):
+    """Rows that take the same each gain by batches as soon as each batch must be taken, sent and fetched."""
+    sizer, occupancy = BatchSizer(16), Occupancy()
+    batcher = DynamicBatcher(BatchingConfig(max_batch_size=16), sizer=sizer)
+    now, sizes = 0.0, []
+    for _ in range(400):
+        while len(batcher) < 32:
+            batcher.add(Waiting(), now)
+        now += way_s
+        batch = batcher.next_batch(now)
+        began, now = now, now + linear(len(batch))
+        took_s = occupancy.seconds(0, enqueued_at=batch[0].enqueued_at, batched_at=began, ended_at=now)
+        sizer.observe(None, len(batch), took_s)
+        sizes.append(len(batch))
+    assert sizes[100:].count(expected) > 0.85 * len(sizes[100:])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from trilith.runtime.schedule.call_queue import CallBatch, CallQueue, QueuedCall
 from trilith.runtime.schedule.config import BatchingConfig
 from trilith.runtime.schedule.deadlines import DeadlineHeap
 from trilith.runtime.schedule.halves import Halves
+from trilith.runtime.schedule.occupancy import Occupancy
 from trilith.runtime.schedule.ordering import ArrivalOrder
 from trilith.runtime.schedule.policy import LONGEST_S, QueuePolicy, TimeoutAction
 from trilith.runtime.schedule.sizing import BatchSizer, LearnedCurve
@@ -24,6 +25,7 @@ __all__ = [
     "DynamicBatcher",
     "Halves",
     "LearnedCurve",
+    "Occupancy",
     "QueuePolicy",
     "QueueStatistics",
     "QueuedCall",
