@@ -28,6 +28,9 @@ def serve(
     model_repository: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     model_control_mode: Literal["none", "poll", "explicit"] = "none",
     load_model: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    load_on_demand: Annotated[bool, Parameter(negative="")] = False,
+    max_loaded_models: int = 0,
+    load_on_demand_wait_s: float = 60.0,
     repository_poll_secs: float = 15.0,
     model_load_thread_count: int = 2,
     model_load_timeout_s: float = 600.0,
@@ -76,6 +79,12 @@ def serve(
         `explicit`, clients.
     load_model
         With `explicit`: a model to load at the start, `*` for all. May be given several times.
+    load_on_demand
+        Load a model when a request wants it for the first time, and nothing at the start.
+    max_loaded_models
+        With `--load-on-demand`: models in memory at a time; the least recently used makes room. 0 for no bound.
+    load_on_demand_wait_s
+        With `--load-on-demand`: seconds that a request waits for its model.
     repository_poll_secs
         With `poll`: seconds between two looks at the folders.
     model_load_thread_count
@@ -139,6 +148,8 @@ def serve(
         ("--grpc-port", grpc_port, 0, _LAST_PORT),
         ("--metrics-port", metrics_port, 0, _LAST_PORT),
         ("--replicas", 1 if replicas is None else replicas, 1, 65536),
+        ("--max-loaded-models", max_loaded_models, 0, 1 << 20),
+        ("--load-on-demand-wait-s", load_on_demand_wait_s, 0.001, math.inf),
         ("--repository-poll-secs", repository_poll_secs, 0.001, math.inf),
         ("--model-load-thread-count", model_load_thread_count, 1, 1024),
         ("--model-load-timeout-s", model_load_timeout_s, 0, math.inf),
@@ -166,8 +177,17 @@ def serve(
     for folder in models:
         if not folder.is_dir():
             raise InvalidConfig(f"--models {folder}: there is no such folder")
-    if load_model and model_control_mode != "explicit":
-        raise InvalidConfig(f"--load-model needs --model-control-mode explicit, got {model_control_mode}")
+    if load_on_demand and model_control_mode != "none":
+        raise InvalidConfig(
+            f"--load-on-demand needs --model-control-mode none, got {model_control_mode}: "
+            "requests decide what is loaded"
+        )
+    if max_loaded_models and not load_on_demand:
+        raise InvalidConfig(f"--max-loaded-models {max_loaded_models} needs --load-on-demand")
+    if load_model and model_control_mode != "explicit" and not load_on_demand:
+        raise InvalidConfig(
+            f"--load-model needs --model-control-mode explicit or --load-on-demand, got {model_control_mode}"
+        )
     if model_config_name and (Path(model_config_name).name != model_config_name or model_config_name[0] == "."):
         raise InvalidConfig(
             f"--model-config-name must be the name of a file in configs/ without its ending, got {model_config_name!r}"
@@ -195,6 +215,9 @@ def serve(
             roots=model_repository,
             mode=model_control_mode,
             load=load_model or None,
+            on_demand=load_on_demand,
+            most_loaded=max_loaded_models or None,
+            demand_wait_s=load_on_demand_wait_s,
             poll_s=repository_poll_secs,
             load_threads=model_load_thread_count,
             load_timeout_s=model_load_timeout_s or None,

@@ -17,6 +17,9 @@ class RepositoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         roots: further repositories, beside the target.
         mode: `none`, `poll` or `explicit`; see `trilith.runtime.ControlMode`.
         load: names of the models to load at the start, `*` for all; None for what the mode does by itself.
+        on_demand: whether models are loaded when requests want them, instead of at the start.
+        most_loaded: how many of those are in memory at a time; None for no bound.
+        demand_wait_s: how long a request waits for its model, in seconds.
         poll_s: seconds between two looks at the folders.
         load_threads: how many models load at the same time.
         load_timeout_s: how long a load may give no sign that it gets on, in seconds; None for ever.
@@ -29,6 +32,9 @@ class RepositoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()
     mode: Literal["none", "poll", "explicit"] = "none"
     load: tuple[str, ...] | None = None
+    on_demand: bool = False
+    most_loaded: int | None = None
+    demand_wait_s: float = 60.0
     poll_s: float = 15.0
     load_threads: int = 2
     load_timeout_s: float | None = 600.0

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from trilith.runtime.life import ModelState
     from trilith.runtime.model_convert import convert_config
     from trilith.runtime.references import default_roots, find_model
-    from trilith.runtime.runtime import Runtime, RuntimeConfig
+    from trilith.runtime.runtime import Runtime
+    from trilith.runtime.runtime_config import RuntimeConfig
     from trilith.runtime.schedule import (
         BatchingConfig,
         CallBatch,

@@ -41,19 +41,22 @@ class Changes:
     unload: tuple[str, ...] = ()
 
 
-def at_start(now: Collection[str], mode: ControlMode, wanted: Sequence[str] | None) -> tuple[str, ...]:
+def at_start(
+    now: Collection[str], mode: ControlMode, wanted: Sequence[str] | None, *, on_demand: bool = False
+) -> tuple[str, ...]:
     """The models to load when the runtime starts.
 
     Args:
         now: names in the repositories.
         mode: who decides.
         wanted: names that were asked for, `*` for all; None for what the mode does by itself.
+        on_demand: whether requests decide.
 
     Raises:
         UnknownReference: one that was asked for is not there.
     """
     if wanted is None:
-        return () if mode is ControlMode.EXPLICIT else tuple(now)
+        return () if mode is ControlMode.EXPLICIT or on_demand else tuple(now)
     if ALL in wanted:
         return tuple(now)
     for name in wanted:

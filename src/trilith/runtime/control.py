@@ -31,9 +31,11 @@ class RepositoryControl:
         keeper: loads and unloads.
         mode: who decides what is loaded.
         poll_s: seconds between two looks, when the files decide.
+        on_demand: whether models are loaded when requests want them.
     """
 
-    def __init__(self, keeper: ModelKeeper, *, mode: ControlMode, poll_s: float) -> None:
+    def __init__(self, keeper: ModelKeeper, *, mode: ControlMode, poll_s: float, on_demand: bool = False) -> None:
+        self._lists_all = mode is ControlMode.EXPLICIT or on_demand
         self._keeper = keeper
         self._mode = mode
         self._poll_s = poll_s
@@ -72,7 +74,7 @@ class RepositoryControl:
         """
         models = self._keeper.models
         names = set(models)
-        if self._mode is ControlMode.EXPLICIT and not ready_only:
+        if self._lists_all and not ready_only:
             names.update(await asyncio.to_thread(self._keeper.roots.find))
         entries: list[dict[str, str]] = []
         for name in sorted(names):

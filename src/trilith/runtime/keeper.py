@@ -160,6 +160,11 @@ class ModelKeeper:
         for model in self.models.values():
             await forget(model.override)
 
+    def busy(self, name: str) -> bool:
+        """Whether requests wait or run, or it is being loaded."""
+        model = self.models.get(name)
+        return model is not None and (bool(model.attempts) or not all(each.idle for each in model.served.values()))
+
     def doing(self, name: str) -> str:
         """What is being done to load a model, and for how long; "" for nothing."""
         model = self.models.get(name)

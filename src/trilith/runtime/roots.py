@@ -68,6 +68,10 @@ class Roots:
             remote.list(whole=whole)
         return find_models(self._folders)
 
+    def holds(self, name: str) -> bool:
+        """Whether there is a model of that name, as far as is known without asking what is remote."""
+        return bool(find_model_folders(name, self._folders))
+
     def fetch(self, name: str) -> list[Path]:
         """The folders of one model with all its files.
 

@@ -10,8 +10,8 @@ Rule 4: a reload serves the old version until the new one is ready, and what is 
 
 Start: 1. the loading threads; 2. every model, at the same time; 3. its instances, when it is loaded.
 Stop:  1. no new requests; 2. what waits and runs ends, up to the drain time; 3. instances; 4. backends, which must not
-       go while an instance runs; 5. the loading threads; one that hangs
-       is left behind.
+       go while an instance runs; 5. the loading threads; one
+       that hangs is left behind.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ import asyncio
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn, Self
@@ -30,19 +29,20 @@ from typing import Final, NoReturn, Self
 from trilith.core.clock import Clock, MonotonicClock
 from trilith.core.context import Context
 from trilith.core.request import InferRequest, InferResponse
-from trilith.errors import Draining, InvalidConfig, NoReadyReplica, TrilithError, UnknownModel
-from trilith.runtime.backends import BackendKind, builtin_backends
-from trilith.runtime.changes import ControlMode, at_start
+from trilith.errors import Draining, NoReadyReplica, TrilithError, UnknownModel
+from trilith.runtime.backends import builtin_backends
+from trilith.runtime.changes import at_start
 from trilith.runtime.control import RepositoryControl
 from trilith.runtime.handle import ModelHandle
 from trilith.runtime.keeper import ModelKeeper
 from trilith.runtime.load_threads import LoadStatistics, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
+from trilith.runtime.on_demand import OnDemand, OnLoaded
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.roots import Roots
+from trilith.runtime.runtime_config import RuntimeConfig
 from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.cache import cache_root
-from trilith.runtime.sources.progress import Progress, silent
 from trilith.runtime.statistics import ModelStatistics, StatisticsCollector
 from trilith.runtime.steps import LoadRules
 from trilith.runtime.ticket import OnDone, Ticket
@@ -50,59 +50,6 @@ from trilith.telemetry import Snapshot
 
 _PLANNERS: Final = 4  # threads that read configurations, and fetch from repositories behind URLs
 _log: Final = logging.getLogger("trilith.runtime")
-
-
-def _tell_nobody(done: int, total: int, name: str) -> None:
-    """A `loading` that tells nobody."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeConfig:
-    """How a runtime works.
-
-    Attributes:
-        backends: further backends by name; they go before those that come with Trilith.
-        mode: who decides which models are loaded: nobody after the start, the files, or clients.
-        load_at_start: names of the models to load when the runtime starts, `*` for all; None: none when clients decide,
-            else all.
-        poll_s: seconds between two looks at the repositories, when the files decide.
-        load_threads: how many models load at the same time.
-        load_timeout_s: how long a load may give no sign that it gets on, in seconds, before it is given up; None for
-            ever. A configuration may say another time (`load_timeout_ms` in model.yaml).
-        load_retries: how often a load that failed is tried again, at once. A wrong configuration is not.
-        config_name: where a model's folder holds `configs/NAME.pbtxt` (or `.yaml`), that is its configuration.
-        strict_readiness: whether the runtime is ready only when every model is that should serve.
-        keep_statistics: whether statistics go on when a model is loaded again; else they begin anew, as Triton's do.
-        drain_timeout_s: how long requests in flight may take when a model or the runtime stops.
-        progress: told of downloads, from the threads that load.
-        loading: told at the start after each model, loaded or not: how many are done, of how many, and its name.
-    """
-
-    backends: dict[str, BackendKind] = field(default_factory=dict)
-    mode: ControlMode = ControlMode.NONE
-    load_at_start: tuple[str, ...] | None = None
-    poll_s: float = 15.0
-    load_threads: int = 2
-    load_timeout_s: float | None = 600.0
-    load_retries: int = 0
-    config_name: str = ""
-    strict_readiness: bool = True
-    keep_statistics: bool = True
-    drain_timeout_s: float = 30.0
-    progress: Progress = silent
-    loading: Callable[[int, int, str], None] = _tell_nobody
-
-    def __post_init__(self) -> None:
-        if self.poll_s <= 0:
-            raise InvalidConfig(f"poll_s: must be > 0, got {self.poll_s}")
-        if self.load_timeout_s is not None and self.load_timeout_s <= 0:
-            raise InvalidConfig(f"load_timeout_s: must be > 0 or None, got {self.load_timeout_s}")
-        if self.load_threads < 1:
-            raise InvalidConfig(f"load_threads: must be >= 1, got {self.load_threads}")
-        if self.load_retries < 0:
-            raise InvalidConfig(f"load_retries: must be >= 0, got {self.load_retries}")
-        if self.config_name and (Path(self.config_name).name != self.config_name or self.config_name.startswith(".")):
-            raise InvalidConfig(f"config_name: must be a file's name without its ending, got {self.config_name!r}")
 
 
 class Runtime:
@@ -134,8 +81,11 @@ class Runtime:
                 drain_timeout_s=self._config.drain_timeout_s,
             ),
         )
-        self.repository = RepositoryControl(self._keeper, mode=self._config.mode, poll_s=self._config.poll_s)
+        self.repository = RepositoryControl(
+            self._keeper, mode=self._config.mode, poll_s=self._config.poll_s, on_demand=self._config.on_demand
+        )
         self._declared: set[str] = set()
+        self._demand: OnDemand | None = None
         self._started = False
         self._stack = AsyncExitStack()
 
@@ -146,7 +96,8 @@ class Runtime:
             UnknownReference: a repository is no folder, or a model of `load_at_start` is in none.
         """
         self._loop = asyncio.get_running_loop()
-        names = at_start(await self.repository.look(), self._config.mode, self._config.load_at_start)
+        config = self._config
+        names = at_start(await self.repository.look(), config.mode, config.load_at_start, on_demand=config.on_demand)
         self._declared.update(names)
         self._outbox = Outbox(self._loop)
         threads = LoadThreads(self._config.load_threads, self._clock, self._loop)
@@ -161,6 +112,15 @@ class Runtime:
                 for name in names:
                     group.create_task(self._load_at_start(name, done, len(names)))
             self._started = True
+            if config.on_demand:
+                self._demand = OnDemand(
+                    self._keeper,
+                    most=config.most_loaded,
+                    wait_s=config.demand_wait_s,
+                    clock=self._clock,
+                    loop=self._loop,
+                )
+                stack.push_async_callback(self._demand.stop)
             stack.push_async_callback(self.repository.stop)
             self.repository.start()
             self._stack = stack.pop_all()
@@ -233,6 +193,9 @@ class Runtime:
             DeadlineExceeded: its time passed.
             ModelError: the model failed.
         """
+        if self._demand is not None:
+            while self._demand.absent(request.model):
+                await self._demand.load(request.model)
         loop = self._loop if self._started else asyncio.get_running_loop()
         answer: asyncio.Future[InferResponse] = loop.create_future()
         ticket = self.submit(request, context, functools.partial(_resolve, answer))
@@ -251,9 +214,22 @@ class Runtime:
                 not called.
         """
         served = self._keeper.routes.get((request.model, request.version))
+        if self._demand is not None:
+            self._demand.used(request.model)
         if served is None:
             self._refuse_route(request.model, request.version)
         return served.submit(request, context, on_done)
+
+    def absent(self, name: str) -> bool:
+        """Whether a model is not in memory, and is loaded when somebody wants it; see `RuntimeConfig.on_demand`."""
+        return self._demand is not None and self._demand.absent(name)
+
+    def want(self, name: str, on_loaded: OnLoaded) -> None:
+        """Begins to load a model that is absent; `on_loaded` is told when it is there, or why it is not."""
+        if self._demand is None or not self._demand.absent(name):
+            on_loaded(None)
+        else:
+            self._demand.want(name, on_loaded)
 
     async def load(self, name: str, path: Path | None = None) -> ModelHandle:
         """Loads or reloads a model, from `path` (a model folder, or a model file) or from its repository.
@@ -283,6 +259,8 @@ class Runtime:
         """
         self._check_open()
         await self._keeper.unload(name)
+        if self._demand is not None:
+            self._demand.unloaded(name)
 
     # -- loading -----------------------------------------------------------------------------------------------------
 

@@ -153,6 +153,11 @@ class ServedModel:
             self._add_instance()
 
     @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing runs."""
+        return self._settlement.outstanding == 0
+
+    @property
     def resizable(self) -> bool:
         """Whether the number of its instances can be changed while it serves."""
         return bool(self._local)

@@ -71,6 +71,8 @@ def test_options_that_contradict_each_other(serve, tmp_path):
     for arguments, says in [
         (("--load-model", "a"), "--load-model needs --model-control-mode explicit"),
         (("--repository-poll-secs", "0"), "--repository-poll-secs must be at least 0.001"),
+        (("--max-loaded-models", "2"), "--max-loaded-models 2 needs --load-on-demand"),
+        (("--load-on-demand", "--model-control-mode", "poll"), "--load-on-demand needs --model-control-mode none"),
         (("--model-load-timeout-s", "-1"), "--model-load-timeout-s must be at least 0"),
         (("--model-repository", tmp_path / "nope"), "there is no such folder"),
         (("--model-control-mode", "explicit", "--load-model", "b"), "model 'b' is in none of the repositories"),
@@ -118,3 +120,24 @@ def test_a_server_that_is_ready_without_all_its_models(serve, tmp_path):
     assert server.get("/v2/health/ready")[0] == 200
     assert index(server) == {"good": "READY", "bad": "UNAVAILABLE"}
     assert json.loads(server.get("/v2/models/good")[1])["inputs"][0]["shape"] == [-1, 4]
+
+
+def test_models_that_are_loaded_on_demand(serve, tmp_path):
+    for name in "abc":
+        write(tmp_path / "models", name)
+    options = ("--load-on-demand", "--max-loaded-models", "1", "--load-model", "c")
+    server = serve(tmp_path / "models", *options)
+    assert index(server) == {"a": None, "b": None, "c": "READY"}
+    assert server.get("/v2/health/ready")[0] == 200
+    for name in "ab":
+        assert server.post(f"/v2/models/{name}/infer", BODY)[1]["outputs"][0]["data"] == [1.0]
+    assert index(server) == {"a": "UNAVAILABLE", "b": "READY", "c": "READY"}
+    assert server.post("/v2/repository/models/a/load")[0] == 503
+
+
+def test_an_empty_repository_of_models_on_demand_is_no_mistake(serve, tmp_path):
+    (tmp_path / "models").mkdir()
+    server = serve(tmp_path / "models", "--load-on-demand")
+    assert server.post("/v2/models/a/infer", BODY)[0] == 404
+    write(tmp_path / "models", "a")
+    assert server.post("/v2/models/a/infer", BODY)[0] == 200

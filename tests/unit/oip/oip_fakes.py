@@ -108,6 +108,9 @@ class FakeRuntime:
     def models(self):
         return list(self.loaded.values())
 
+    def absent(self, name):
+        return False
+
     def model_metrics(self):
         return []
 

@@ -87,7 +87,7 @@ class Loads(RuleBasedStateMachine):
 
 
 TestLoads = Loads.TestCase
-TestLoads.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLoads.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 def test_an_old_sign_takes_nothing_back():

@@ -136,7 +136,9 @@ class Agent:
                     self._tell(f"model not available: {failure}")
                 self._not_ready = list(dict.fromkeys(row.name for row in message.rows if row.state != "READY"))
                 self._terminal.table(message.rows)
-                if self._launcher.serves_repository and message.models == 0 and self._options.repository.mode == "none":
+                repository = self._options.repository
+                serves_all = repository.mode == "none" and not repository.on_demand
+                if self._launcher.serves_repository and message.models == 0 and serves_all:
                     folder = self._options.target
                     self._tell(f"there is no model in {folder}: a model is a folder NAME/VERSION/model.onnx")
             elif isinstance(message, control.ModelsLoading):

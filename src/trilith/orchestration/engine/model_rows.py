@@ -17,6 +17,9 @@ def runtime_config(
     return RuntimeConfig(
         mode=ControlMode(options.mode),
         load_at_start=options.load,
+        on_demand=options.on_demand,
+        most_loaded=options.most_loaded,
+        demand_wait_s=options.demand_wait_s,
         poll_s=options.poll_s,
         load_threads=options.load_threads,
         load_timeout_s=options.load_timeout_s,

@@ -5,6 +5,7 @@ Field names are those of the protobuf messages, so that one builder serves both.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import functools
 import importlib.metadata
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.tensor import TensorSpec
-from trilith.errors import NoReadyReplica, UnknownModel
+from trilith.errors import NoReadyReplica, TrilithError, UnknownModel
 from trilith.runtime.statistics import Duration, ModelStatistics
 
 if TYPE_CHECKING:
@@ -71,6 +72,28 @@ def model_metadata(model: ModelPort) -> dict[str, Any]:
         "inputs": _tensors(model.inputs),
         "outputs": _tensors(model.outputs),
     }
+
+
+def takes_requests(runtime: RuntimePort, name: str, version: str) -> bool:
+    """Whether a model version is ready, or not in memory and loaded when somebody wants it."""
+    try:
+        model = runtime.model(name, version)
+    except UnknownModel:
+        return runtime.absent(name)
+    return is_ready(model) or (model.unloaded and runtime.absent(name))
+
+
+async def present(runtime: RuntimePort, name: str) -> None:
+    """Waits until a model that is absent is there.
+
+    Raises:
+        TrilithError: it cannot be loaded, or not in time.
+    """
+    told: asyncio.Future[TrilithError | None] = asyncio.get_running_loop().create_future()
+    runtime.want(name, lambda error: None if told.done() else told.set_result(error))
+    error = await told
+    if error is not None:
+        raise error
 
 
 def is_ready(model: ModelPort) -> bool:

@@ -17,7 +17,17 @@ from trilith.core.context import Context
 from trilith.core.request import InferResponse
 from trilith.core.tensor import TensorSpec
 from trilith.core.timeline import ANSWERED, DECODED, ENCODED, RECEIVED, Timeline
-from trilith.errors import Bug, Cancelled, DeadlineExceeded, Draining, QueueFull, QueueTimeout, TrilithError
+from trilith.errors import (
+    Bug,
+    Cancelled,
+    DeadlineExceeded,
+    Draining,
+    NoReadyReplica,
+    QueueFull,
+    QueueTimeout,
+    TrilithError,
+    UnknownModel,
+)
 from trilith.runtime.protocol.access import Forwarding
 from trilith.runtime.protocol.describe import serving_model
 from trilith.telemetry import RequestMetrics, TimelineShelf
@@ -73,8 +83,14 @@ class Front:
         Raises:
             UnknownModel: no such model or version.
             NoReadyReplica: it is not ready.
+            LoadFirst: it is loaded when somebody wants it, as is the case now.
         """
-        model = serving_model(self.runtime, name, version)
+        try:
+            model = serving_model(self.runtime, name, version)
+        except (UnknownModel, NoReadyReplica):
+            if self.runtime.absent(name):
+                raise LoadFirst(name) from None
+            raise
         known = self._signatures.get((name, version))
         # The specs stand for the model: a reloaded one brings new ones. The model itself is not kept alive here.
         if known is not None and known[0] is model.inputs:
@@ -93,6 +109,18 @@ class Front:
         if self._in_flight is not None and self.metrics is not None:
             self._in_flight.value -= 1
             self.metrics.finished(self.protocol, endpoint, method, status, timeline)
+
+
+class LoadFirst(Exception):
+    """The model of a request is not in memory yet, and is loaded because of it. Never leaves this file.
+
+    Args:
+        model: its name.
+    """
+
+    def __init__(self, model: str) -> None:
+        super().__init__(model)
+        self.model = model
 
 
 class Exchange(ABC):
@@ -114,8 +142,11 @@ class Exchange(ABC):
 
     def start(self) -> None:
         """Decodes and submits. A refusal is answered here, as is an answer that comes at once."""
+        self.front.began()
+        self._submit()
+
+    def _submit(self) -> None:
         front = self.front
-        front.began()
         decoded = False
         try:
             self.call = call = self.decode()
@@ -129,9 +160,20 @@ class Exchange(ABC):
             self.ticket = front.runtime.submit(request, context, self.done)
         except TrilithError as error:
             self.finish(error, of_runtime=decoded)
+        except LoadFirst as first:
+            front.runtime.want(first.model, self._loaded)
         except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the caller gets the protocol's own answer
             _log.exception("reading a request failed (request %s)", self.request_id)
             self.finish(Bug("the request could not be read; the server's log says more"))
+
+    def _loaded(self, error: TrilithError | None) -> None:
+        """The model is there, or why it is not. Whoever left meanwhile has been let go."""
+        if self.over:
+            return
+        if error is None:
+            self._submit()
+        else:
+            self.finish(error)
 
     def done(self, result: InferResponse | TrilithError) -> None:
         """The runtime's callback."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trilith.core.clock import Clock
 from trilith.core.request import InferResponse
 from trilith.core.timeline import TIMELINE_HEADER
-from trilith.errors import Bug, DeadlineExceeded, NotFound, TrilithError, Unsupported
+from trilith.errors import Bug, DeadlineExceeded, TrilithError, Unsupported
 from trilith.runtime.protocol import describe, switched_off
 from trilith.runtime.protocol.access import GRPC_PREFIX, Guard
 from trilith.runtime.protocol.exchange import Exchange, Front
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trilith.runtime.protocol.port import RuntimePort
 
 _log: Final = logging.getLogger(__name__)
+_LOADS: Final = (b"ModelMetadata", b"ModelConfig")  # what must be loaded to be told
 _SERVICE: Final = b"/inference.GRPCInferenceService/"
 _DEFAULTS: Final = ProtocolOptions()
 
@@ -110,6 +111,8 @@ class OipGrpc:
             return None
         if (work := self._repository_methods.get(method)) is not None:
             return self._answer_late(call, method.decode(), work)
+        if method in _LOADS and (model := self._absent_model(call, method)):
+            return self._answer_when_present(call, method.decode(), model)
         handler = self._methods.get(method)
         name = method.decode("latin-1") if handler is not None else "other"
         with self._answering(call, name):
@@ -118,6 +121,19 @@ class OipGrpc:
             self._guard.check(name, call.header)
             call.reply(handler(parse(f"{name}Request", call.message)).SerializeToString())
         return None
+
+    def _absent_model(self, call: GrpcCall, method: bytes) -> str:
+        """The name of the model that is asked about, if it must be loaded first; ""."""
+        with contextlib.suppress(TrilithError):  # no such message: said where it is answered
+            name: str = parse(f"{method.decode()}Request", call.message).name
+            return name if self._runtime.absent(name) else ""
+        return ""
+
+    async def _answer_when_present(self, call: GrpcCall, name: str, model: str) -> None:
+        with self._answering(call, name):
+            self._guard.check(name, call.header)
+            await describe.present(self._runtime, model)
+            call.reply(self._methods[name.encode()](parse(f"{name}Request", call.message)).SerializeToString())
 
     async def _answer_late(self, call: GrpcCall, name: str, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:
         with self._answering(call, name):
@@ -159,10 +175,7 @@ class OipGrpc:
         return service_messages().ServerMetadataResponse(**describe.server_metadata(self._server_name))
 
     def _model_ready(self, request: Any) -> Any:
-        try:
-            ready = describe.is_ready(self._runtime.model(request.name, request.version))
-        except NotFound:
-            ready = False
+        ready = describe.takes_requests(self._runtime, request.name, request.version)
         return service_messages().ModelReadyResponse(ready=ready)
 
     def _model_metadata(self, request: Any) -> Any:

@@ -44,7 +44,7 @@ def model_health(runtime: RuntimePort, *, draining: Callable[[], bool]) -> Calla
         try:
             model = runtime.model(name, version)
         except NotFound:
-            return None
-        return describe.is_ready(model) and not draining()
+            return not draining() if runtime.absent(name) else None
+        return (describe.is_ready(model) or (model.unloaded and runtime.absent(name))) and not draining()
 
     return health

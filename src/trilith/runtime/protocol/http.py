@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from trilith.core.clock import Clock
-from trilith.errors import Bug, MethodNotAllowed, TrilithError, UnknownModel
+from trilith.errors import Bug, MethodNotAllowed, TrilithError
 from trilith.runtime.protocol import describe, switched_off
 from trilith.runtime.protocol.access import Guard
 from trilith.runtime.protocol.exchange import Front
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from trilith.runtime.protocol.port import RuntimePort
 
 _log: Final = logging.getLogger(__name__)
+_LOADS: Final = ("model_metadata", "model_config")  # what must be loaded to be told
 _EXITING_STATUS: Final = 503
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"))
 _DEFAULTS: Final = ProtocolOptions()
@@ -108,8 +109,18 @@ class OipHttp:
             return None
         if request.method == "POST":
             return self._answer_late(request, route)
+        if route.endpoint in _LOADS and self._runtime.absent(route.model):
+            return self._answer_when_present(request, route)
         self._answer(request, route, b"")
         return None
+
+    async def _answer_when_present(self, request: HttpRequest, route: Route) -> None:
+        try:
+            await describe.present(self._runtime, route.model)
+        except TrilithError as error:
+            self._refuse(request, error, route.endpoint)
+        else:
+            self._answer(request, route, b"")
 
     async def _answer_late(self, request: HttpRequest, route: Route) -> None:
         try:
@@ -191,11 +202,7 @@ class OipHttp:
         return status, b"" if self._compat else b'{"%s":%s}' % (endpoint.encode(), truth)
 
     def _model_ready(self, route: Route) -> tuple[int, bytes]:
-        try:
-            ready = describe.is_ready(self._runtime.model(route.model, route.version))
-        except UnknownModel:
-            ready = False
-        if ready:
+        if describe.takes_requests(self._runtime, route.model, route.version):
             return 200, b"" if self._compat else orjson.dumps({"name": route.model, "ready": True})
         return NOT_READY_STATUS, orjson.dumps({"error": "Model version not ready", "name": route.model, "ready": False})
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from trilith.core.context import Context
 from trilith.core.request import InferRequest
 from trilith.core.tensor import TensorSpec
+from trilith.errors import TrilithError
 from trilith.runtime.statistics import ModelStatistics
 from trilith.runtime.ticket import OnDone
 from trilith.telemetry import Snapshot
@@ -121,6 +122,14 @@ class RuntimePort(Protocol):
     @property
     def ready(self) -> bool:
         """Whether every model that should be served is."""
+        ...
+
+    def absent(self, name: str) -> bool:
+        """Whether a model is not in memory, and is loaded when somebody wants it."""
+        ...
+
+    def want(self, name: str, on_loaded: Callable[[TrilithError | None], None]) -> None:
+        """Begins to load a model that is absent; `on_loaded` is told when it is there, or why it is not."""
         ...
 
     def submit(self, request: InferRequest, context: Context | None, on_done: OnDone) -> TicketPort:

@@ -1,0 +1,186 @@
+"""Loads models when somebody wants them for the first time, and unloads others for them.
+
+Rule 1: what comes and goes is decided in `residents`; this file does it.
+Rule 2: everyone who waits for a model is told once: that it is there, why it cannot be loaded, or that it takes too
+    long. The load goes on without them.
+Rule 3: everything here runs on the loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from trilith.core.clock import Clock
+from trilith.errors import Bug, Draining, NoReadyReplica, QueueFull, TrilithError
+from trilith.runtime.keeper import ModelKeeper
+from trilith.runtime.loading import LoadFailed
+from trilith.runtime.public_cause import public_cause
+from trilith.runtime.residents import Load, Residents
+
+MOST_WAITING: Final = 1024
+"""Requests that may wait for one model to be loaded."""
+_LOOK_AGAIN_S: Final = 0.05  # while somebody waits for a model to fall idle
+_log: Final = logging.getLogger("trilith.runtime")
+
+OnLoaded = Callable[[TrilithError | None], None]
+"""Told once: None when the model is there, or why it is not."""
+
+
+class _Waiter:
+    __slots__ = ("on_loaded", "timer")
+
+    def __init__(self, on_loaded: OnLoaded, timer: asyncio.TimerHandle) -> None:
+        self.on_loaded = on_loaded
+        self.timer = timer
+
+
+class OnDemand:
+    """Models of the repositories that nobody loaded, and those that were loaded because somebody wanted them.
+
+    Args:
+        keeper: loads and unloads.
+        most: models in memory at a time; None for no bound. Those that were loaded otherwise do not count.
+        wait_s: how long whoever wants a model waits for it, in seconds.
+        clock: tells the time.
+        loop: the loop that calls everything here.
+    """
+
+    def __init__(
+        self, keeper: ModelKeeper, *, most: int | None, wait_s: float, clock: Clock, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._keeper = keeper
+        self._residents = Residents(most=most)
+        self._wait_s = wait_s
+        self._clock = clock
+        self._loop = loop
+        self._waiting: dict[str, list[_Waiter]] = {}
+        self._failures: dict[str, str] = {}
+        self._fresh: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def absent(self, name: str) -> bool:
+        """Whether the model is not in memory, and would be loaded if somebody wanted it."""
+        keeper = self._keeper
+        return keeper.open and (name, "") not in keeper.routes and (name in keeper.models or keeper.roots.holds(name))
+
+    def used(self, name: str) -> None:
+        """A request for a model that is in memory."""
+        self._residents.used(name)
+
+    def unloaded(self, name: str) -> None:
+        """Somebody else unloaded the model."""
+        self._residents.gone(name)
+
+    def want(self, name: str, on_loaded: OnLoaded) -> None:
+        """Loads a model that is absent. `on_loaded` may be called before this returns."""
+        pause_s = self._residents.pause_s(name, self._clock.now())
+        if pause_s:
+            on_loaded(self._failed(name, pause_s))
+            return
+        waiting = self._waiting.setdefault(name, [])
+        if len(waiting) >= MOST_WAITING:
+            on_loaded(QueueFull(f"Exceeds maximum queue size: {MOST_WAITING} requests wait for model '{name}' to load"))
+            return
+        waiter = _Waiter(on_loaded, self._loop.call_later(self._wait_s, self._too_late, name))
+        waiting.append(waiter)
+        self._residents.want(name)
+        self._look()
+
+    async def load(self, name: str) -> None:
+        """The same for a coroutine.
+
+        Raises:
+            TrilithError: it cannot be loaded, or not in time.
+        """
+        told: asyncio.Future[TrilithError | None] = self._loop.create_future()
+        self.want(name, lambda error: None if told.done() else told.set_result(error))
+        error = await told
+        if error is not None:
+            raise error
+
+    async def stop(self) -> None:
+        """Tells everyone who waits that there is nothing to wait for."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for name in list(self._waiting):
+            self._tell(name, Draining("the runtime was stopped while the model was loading"))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _look(self) -> None:
+        for action in self._residents.due(self._busy):
+            work = self._load(action.name) if isinstance(action, Load) else self._evict(action.name)
+            self._spawn(work)
+        if self._residents.blocked and self._timer is None:
+            self._timer = self._loop.call_later(_LOOK_AGAIN_S, self._look_again)
+
+    def _busy(self, name: str) -> bool:
+        return name in self._fresh or self._keeper.busy(name)
+
+    def _look_again(self) -> None:
+        self._timer = None
+        self._look()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _load(self, name: str) -> None:
+        try:
+            await self._keeper.load(name)
+        except TrilithError as error:
+            _log.error("model '%s' cannot be loaded on demand: %s", name, error.message)
+            shown = error.public if isinstance(error, LoadFailed) else public_cause(error.message, name)
+            self._fail(name, shown)
+        except Exception:  # noqa: BLE001 - whatever one model's files cause, who waits for it is told
+            _log.exception("loading model '%s' on demand failed", name)
+            self._fail(name, Bug("the server's log says more").message)
+        else:
+            self._residents.loaded(name)
+            self._failures.pop(name, None)
+            self._fresh.add(name)  # who was told of it now may use it in the next turn of the loop
+            self._tell(name, None)
+            self._loop.call_soon(self._fresh.discard, name)
+        self._loop.call_soon(self._look)
+
+    def _fail(self, name: str, shown: str) -> None:
+        now = self._clock.now()
+        self._residents.failed(name, now)
+        self._failures[name] = shown
+        self._tell(name, self._failed(name, self._residents.pause_s(name, now)))
+
+    async def _evict(self, name: str) -> None:
+        try:
+            await self._keeper.unload(name)
+        except TrilithError as error:
+            _log.error("model '%s' cannot be unloaded: %s", name, error.message)
+        self._residents.gone(name)
+        self._look()
+
+    def _failed(self, name: str, pause_s: float) -> NoReadyReplica:
+        why = self._failures.get(name, "it cannot be loaded")
+        return NoReadyReplica(
+            f"Request for unknown model: '{name}' is not at ready state: {why}", retry_after_s=max(1.0, pause_s)
+        )
+
+    def _too_late(self, name: str) -> None:
+        """The first of those who wait has waited for as long as it may."""
+        waiter = self._waiting[name].pop(0)
+        doing = self._keeper.doing(name) or "other models are busy, and have its place"
+        waiter.on_loaded(
+            NoReadyReplica(
+                f"Request for unknown model: '{name}' is not at ready state: it was wanted {self._wait_s:g} s ago and "
+                f"is not there yet ({doing}); try again"
+            )
+        )
+
+    def _tell(self, name: str, error: TrilithError | None) -> None:
+        for waiter in self._waiting.pop(name, []):
+            waiter.timer.cancel()
+            waiter.on_loaded(error)

@@ -1,0 +1,232 @@
+"""Models that are loaded when somebody wants them, and make room for others."""
+
+import asyncio
+import threading
+
+import pytest
+from test_model_control import Files, index, request, write
+from waiting import until
+
+from trilith.errors import Draining, InvalidConfig, NoReadyReplica, QueueFull, UnknownModel
+from trilith.runtime import ModelState, Runtime, RuntimeConfig
+from trilith.runtime.changes import ControlMode
+from trilith.runtime.on_demand import MOST_WAITING
+from trilith.testing.backends import kind_of
+
+
+class Slow(Files):
+    """Hangs while it loads, when its file says so, until it is let go."""
+
+    def __init__(self, file, made, go):
+        super().__init__(file, made)
+        self._go = go
+
+    def load(self):
+        if self.file.path.read_text() == "hangs":
+            self._go.wait()
+        return super().load()
+
+
+@pytest.fixture
+def made():
+    return []
+
+
+@pytest.fixture
+def go():
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def serve(made, go):
+    def serve_it(*roots, **config):
+        kind = kind_of(lambda file: Slow(file, made, go), filename="model.twin")
+        return Runtime(*roots, config=RuntimeConfig(backends={"files": kind}, on_demand=True, **config))
+
+    return serve_it
+
+
+def loaded(made):
+    return sum(model.loaded - model.closed for model in made)
+
+
+def test_of_a_thousand_models_so_many_are_in_memory(repository, serve, run, made):
+    for at in range(1000):
+        write(repository, f"m{at:03}")
+
+    async def main():
+        async with serve(repository, most_loaded=8, load_at_start=("m007",), load_threads=8) as runtime:
+            assert runtime.ready
+            assert len(made) == 1
+            assert len(await runtime.repository.index(ready_only=False)) == 1000
+            most = 0
+            for start in range(0, 1000, 40):
+                names = [f"m{at:03}" for at in range(start, start + 40)]
+                for answer in asyncio.as_completed([runtime.infer(request(name)) for name in names]):
+                    await answer
+                    most = max(most, loaded(made))
+            assert most <= 8 + 1  # the one of the start is not counted
+            assert len(made) == 1000
+            for _ in range(2):
+                await runtime.infer(request("m999"))
+            again = len(made) - 1000
+            assert again <= 1  # it may have made room already, and then it stayed
+            entries = await runtime.repository.index(ready_only=True)
+            assert {"m007", "m999"} <= {entry["name"] for entry in entries}
+            assert len(entries) <= 9
+
+    run(main())
+    assert all(model.loaded == model.closed == 1 for model in made)
+
+
+def test_many_who_want_it_share_one_load(repository, serve, run, made, go):
+    write(repository, "a", content="hangs")
+
+    async def main():
+        async with serve(repository) as runtime:
+            asked = [asyncio.ensure_future(runtime.infer(request("a"))) for _ in range(100)]
+            await until(lambda: made)
+            [entry] = await runtime.repository.index(ready_only=False)
+            assert (entry["state"], entry["reason"][:11]) == ("LOADING", "loading for")
+            asked[0].cancel()
+            go.set()
+            await asyncio.gather(*asked[1:])
+            assert len(made) == 1
+            with pytest.raises(UnknownModel, match="version 7 is not found"):
+                await runtime.infer(request("a", version="7"))
+            with pytest.raises(UnknownModel, match="'b' is not found"):
+                await runtime.infer(request("b"))
+            with pytest.raises(UnknownModel):
+                await runtime.infer(request("../models/a"))
+
+    run(main())
+
+
+def test_a_failure_is_told_to_all_and_not_tried_again_at_once(repository, serve, run, made):
+    write(repository, "a", content="broken")
+
+    async def main():
+        async with serve(repository) as runtime:
+            asked = [runtime.infer(request("a")) for _ in range(10)]
+            failures = await asyncio.gather(*asked, return_exceptions=True)
+            assert all(isinstance(each, NoReadyReplica) for each in failures)
+            assert "'a' is not at ready state: load failed for model 'a'" in str(failures[0])
+            assert "the file is broken" in str(failures[0])
+            with pytest.raises(NoReadyReplica, match="the file is broken") as refused:
+                await runtime.infer(request("a"))
+            assert refused.value.retry_after_s == 1.0
+            assert len(made) == 1
+            assert runtime.model("a").state is ModelState.UNAVAILABLE
+            write(repository, "a")
+            while True:
+                try:
+                    await runtime.infer(request("a"))
+                except NoReadyReplica as paused:
+                    await asyncio.sleep(paused.retry_after_s)
+                else:
+                    break
+            assert len(made) == 2
+
+    run(main())
+
+
+def test_who_waits_too_long_is_told_and_the_load_goes_on(repository, serve, run, made, go):
+    write(repository, "a", content="hangs")
+
+    async def main():
+        async with serve(repository, demand_wait_s=0.05) as runtime:
+            with pytest.raises(
+                NoReadyReplica, match=r"it was wanted 0.05 s ago and is not there yet \(loading for 0 s"
+            ):
+                await runtime.infer(request("a"))
+            go.set()
+            await until(lambda: any(model.ready for model in runtime.models()))
+            await runtime.infer(request("a"))
+            assert len(made) == 1
+
+    run(main())
+
+
+def test_the_least_recently_used_makes_room_and_none_that_is_used(repository, serve, run, made):
+    for name in "abc":
+        write(repository, name)
+
+    async def main():
+        async with serve(repository, most_loaded=2) as runtime:
+
+            def ready():
+                return [model.name for model in runtime.models() if model.ready]
+
+            for name in "aba":
+                await runtime.infer(request(name))
+            await runtime.infer(request("c"))
+            assert ready() == ["a", "c"]
+            of_a, of_c = (next(model for model in made[::-1] if model.file.model == name) for name in "ac")
+            with of_a.held(), of_c.held():
+                held = [asyncio.ensure_future(runtime.infer(request(name))) for name in "ac"]
+                await until(lambda: of_a.most_at_once and len(of_c.executed) == 2)
+                waits = asyncio.ensure_future(runtime.infer(request("b")))
+                await until(lambda: runtime._demand._residents.blocked)
+                assert ready() == ["a", "c"]
+                of_c._open.set()
+                await waits
+                assert ready() == ["a", "b"]
+            await asyncio.gather(*held)
+            assert loaded(made) == 2
+
+    run(main())
+
+
+def test_two_who_want_two_models_in_one_place_both_get_answers(repository, serve, run, made):
+    for name in "ab":
+        write(repository, name)
+
+    async def main():
+        async with serve(repository, most_loaded=1) as runtime:
+
+            async def ask(name):
+                for _ in range(10):
+                    await runtime.infer(request(name))
+
+            await asyncio.gather(*(ask(name) for name in "abab"))
+            assert loaded(made) == 1
+
+    run(main())
+
+
+def test_a_program_may_unload_what_was_loaded_on_demand(repository, serve, run, made):
+    for name in "ab":
+        write(repository, name)
+
+    async def main():
+        async with serve(repository, most_loaded=1) as runtime:
+            await runtime.infer(request("a"))
+            await runtime.unload("a")
+            await runtime.infer(request("b"))
+            await runtime.infer(request("a"))
+            assert index(await runtime.repository.index(ready_only=True)) == {("a", "1"): "READY"}
+
+    run(main())
+    assert len(made) == 3
+
+
+def test_so_many_wait_and_no_more(repository, serve, run, made, go):
+    write(repository, "a", content="hangs")
+
+    async def main():
+        async with serve(repository, drain_timeout_s=0.05) as runtime:
+            asked = [asyncio.ensure_future(runtime.infer(request("a"))) for _ in range(MOST_WAITING)]
+            await until(lambda: made)
+            with pytest.raises(QueueFull, match="requests wait for model 'a' to load"):
+                await runtime.infer(request("a"))
+        assert {type(each) for each in await asyncio.gather(*asked, return_exceptions=True)} == {Draining}
+
+    run(main())
+
+
+@pytest.mark.parametrize("wrong", [{"mode": ControlMode.POLL}, {"most_loaded": 0}, {"demand_wait_s": 0.0}])
+def test_what_cannot_be(wrong):
+    with pytest.raises(InvalidConfig):
+        RuntimeConfig(on_demand=True, **wrong)
