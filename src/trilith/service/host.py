@@ -31,6 +31,7 @@ from typing import Any, Final, TypeVar
 
 from trilith.core.context import Context, current_context
 from trilith.core.foreign import named_error
+from trilith.core.forks import end_if_forked
 from trilith.core.timeline import DECODED, STARTED, Timeline
 from trilith.errors import Cancelled, DeadlineExceeded, Draining, SetupError, TrilithError
 from trilith.runtime import Halves
@@ -222,6 +223,7 @@ class ServiceHost:
             self._sweep_later(earliest, now)
 
     def _end(self, call: ServiceCall) -> None:
+        end_if_forked()
         self._active.pop(call, None)
         call.abort = None
         call.working = False
@@ -232,12 +234,20 @@ class ServiceHost:
             call.folder.remove()
 
     def _fail(self, call: ServiceCall, hosted: HostedMethod, error: BaseException, *, logged: bool = False) -> None:
+        end_if_forked()
         request_id = call.context.request_id
         call.finish(explain(error, hosted.where, request_id, debug=self._debug, logged=logged))
 
     async def _in_thread(self, function: Callable[..., Result], *arguments: Any) -> Result:
         context = contextvars.copy_context()
-        return await self._loop.run_in_executor(self._executor, lambda: context.run(function, *arguments))
+
+        def run() -> Result:
+            try:
+                return context.run(function, *arguments)
+            finally:
+                end_if_forked()
+
+        return await self._loop.run_in_executor(self._executor, run)
 
     async def _run_plain(self, hosted: HostedMethod, call: ServiceCall) -> None:
         """`_run_asynchronous` for the most common call: JSON's own types, and nobody asks for the timeline.
@@ -250,6 +260,7 @@ class ServiceHost:
             arguments = hosted.decode_plain(call.buffers[0])
             call.context.timeline.stamps.append((DECODED, _now()))
             value = await hosted.function(*arguments.args, **arguments.kwargs)
+            end_if_forked()
             call.finish(PLAIN_RESULT, (hosted.encode_plain(value),))
         except asyncio.CancelledError as error:
             self._cancelled((call,), hosted, error)
@@ -263,6 +274,7 @@ class ServiceHost:
         try:
             arguments = await self._in_thread(hosted.decode, call) if hosted.heavy_body(call) else hosted.decode(call)
             value = await hosted.function(*arguments.args, **arguments.kwargs)
+            end_if_forked()
             hosted.ran((call,))
             if hosted.heavy_result(value):
                 meta, buffers = await self._in_thread(hosted.encode, call, value)
@@ -381,6 +393,7 @@ class ServiceHost:
         positional, named = hosted.joined(items)
         if hosted.asynchronous:
             value = await hosted.function(*positional, **named)
+            end_if_forked()
         else:
             value = await self._in_thread(_caught, hosted.function, positional, named)
             if isinstance(value, BaseException):

@@ -14,6 +14,7 @@ from waiting import until, wait_until
 
 from trilith.core.backoff import StartBackoff
 from trilith.core.context import Context
+from trilith.core.forks import EXIT_STATUS
 from trilith.core.timeline import Timeline
 from trilith.errors import DeadlineExceeded, NoReadyReplica, ReplicaLost
 from trilith.runtime import Runtime
@@ -248,3 +249,22 @@ def _runs(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_a_child_of_a_model_that_comes_back_ends_there(repository, run):
+    """It would answer the request a second time, in the middle of its parent's frames."""
+    body = """
+    child = os.fork()
+    if child == 0 and x[0, 0] == 1:
+        raise ValueError("in the child")
+    return np.full_like(x, -1 if child == 0 else os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    write_model(repository, "forking", echo_with(run=body))
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            for number in (1, 2, 3):
+                answer = await runtime.infer(ask("forking", number))
+                assert answer.outputs["y"].tolist() == [[EXIT_STATUS]]
+
+    run(main())

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from trilith.core import forks
 from trilith.wire.frame_reader import FrameReader
 from trilith.wire.frames import Buffer, Frame
 
@@ -70,6 +71,8 @@ class Channel:
         # The loop watches this instead of the socket. A socket whose other side died with unread data reports an error,
         # and libuv stops polling such a one after one callback: its last words and its end might never be read.
         self._readiness = select.epoll()
+        for descriptor in (self._fileno, self._readiness.fileno()):
+            forks.guard(descriptor)
         self._reader = reader
         self._on_frames = on_frames
         self._on_end = on_end
@@ -151,6 +154,8 @@ class Channel:
             return
         self._closed = True
         self._loop.remove_reader(self._readiness.fileno())
+        for descriptor in (self._fileno, self._readiness.fileno()):
+            forks.release(descriptor)
         self._readiness.close()
         self._forget_unsent()
         for descriptor in self._received_descriptors:

@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from trilith.core import forks
 from trilith.core.collector import settle_collector
 from trilith.core.lifeline import die_with_parent
 from trilith.errors import SetupError, TrilithError
@@ -65,7 +66,9 @@ class Worker:
         """
         if self._arguments.snapshot:
             use_snapshot(Path(self._arguments.snapshot))
+        forks.watch_loop(asyncio.get_running_loop())
         target = load_target(self._arguments.target)
+        forks.end_if_forked()
         root = spec_of(target)
         roots = self._model_roots(Path(inspect.getfile(root.target)).parent)
         spec = self._spec(root)
@@ -173,8 +176,8 @@ def main() -> None:
     control_fd, parent, raw = sys.argv[1:]
     die_with_parent(int(parent))
     raise_descriptor_limit()
-    # A fork of a user's (multiprocessing, say) must not keep this replica's connections open after its death.
-    os.register_at_fork(after_in_child=lambda: os.close(int(control_fd)))
+    forks.guard(int(control_fd))
+    forks.confine_forks()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what a service prints is seen when it is printed
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")

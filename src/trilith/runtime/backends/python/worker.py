@@ -21,6 +21,7 @@ import threading
 from collections import deque
 from typing import Final
 
+from trilith.core import forks
 from trilith.core.collector import settle_collector
 from trilith.core.lifeline import die_with_parent
 from trilith.errors import ModelError
@@ -67,6 +68,7 @@ class Worker:
 
     def run(self) -> None:
         """Loads the model and serves it until the lifeline or the connection ends."""
+        forks.watch_loop(self._loop)
         Outlet.tell = self._tell_early
         threading.Thread(target=self._live, name="trilith sign of life", daemon=True).start()
         hosted = self._load()
@@ -86,11 +88,13 @@ class Worker:
                 raise ModelError(f"expected to be told which model to load, got {type(begin).__name__}")
             self._model = begin.model
             hosted = HostedModel(begin)
+            forks.end_if_forked()
             messages.send(self._socket, Completed(config=hosted.completed_config()))
             initialize = messages.receive(self._socket)
             if not isinstance(initialize, Initialize):
                 raise ModelError(f"expected to be told to initialize, got {type(initialize).__name__}")
             hosted.initialize(initialize.config)
+            forks.end_if_forked()
             messages.send(self._socket, Ready())
             while not isinstance(message := messages.receive(self._socket), Serve):
                 self._warm(hosted, message)
@@ -98,6 +102,7 @@ class Worker:
         except EOFError:  # nobody wants the model any more
             return None
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
+            forks.end_if_forked()
             messages.send(self._socket, Failed(text=described(error)))
             return None
         return hosted
@@ -108,6 +113,7 @@ class Worker:
         late: queue.SimpleQueue[tuple[BatchAnswer, list[Buffer]]] = queue.SimpleQueue()
         requests = decode_requests(self._model, message.meta, message.buffers)
         answered = hosted.execute(requests, lambda _: False, lambda *answered: late.put(answered))
+        forks.end_if_forked()
         answer, _ = answered if answered is not None else late.get()
         if answer.failure:
             raise ModelError(answer.failure)
@@ -188,6 +194,7 @@ class Worker:
             answered = hosted.execute(requests, lambda at: self._is_taken_back(call_id, at), on_late)
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
             answered = BatchAnswer([], described(error)), []
+        forks.end_if_forked()
         if answered is not None:
             self._send(call, *answered)
 
@@ -262,6 +269,9 @@ def main(arguments: list[str]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     sys.modules["triton_python_backend_utils"] = pb_utils
     sock, lifeline, desk = (socket.socket(fileno=moved_up(descriptor)) for descriptor in descriptors)
+    for guarded in (sock, lifeline, desk):
+        forks.guard(guarded.fileno())
+    forks.confine_forks()
     Desk.ask = Asking(desk).ask
     Worker(sock, lifeline).run()
 
