@@ -112,7 +112,7 @@ class LocalBatches:
             self._running = loop.create_task(self._run(batch), context=batch.calls[0].circumstances)
             # Not a `finally` in the task: one that is cancelled before its first step never gets there.
             self._running.add_done_callback(functools.partial(self._ended, batch))
-        elif (due := self._queue.next_due()) is not None:
+        elif (due := self._queue.next_window_end()) is not None:
             self._pump_at(loop.call_later(max(0.0, due - now), self._pump))
 
     async def _run(self, batch: CallBatch[_LocalCall]) -> None:
@@ -124,14 +124,14 @@ class LocalBatches:
 
     def _ended(self, batch: CallBatch[_LocalCall], task: asyncio.Task[None]) -> None:
         self._running = None
-        abandoned = batch.wanted == 0
+        calls, abandoned = batch.calls, batch.wanted == 0
         self._queue.over(batch)
         if task.cancelled() and not abandoned:  # by whoever ends the loop: nothing runs here any more
-            for waiting in (*batch.calls, *self._queue.clear()):
+            for waiting in (*calls, *self._queue.clear()):
                 waiting.settle(Cancelled(f"{self._spec.where} was cancelled: its event loop is ending"))
             return
         if not task.cancelled() and (failure := task.exception()) is not None:
-            for waiting in batch.calls:
+            for waiting in calls:
                 waiting.settle(failure)
         self._pump()
 

@@ -122,9 +122,9 @@ class CallQueueMachine(RuleBasedStateMachine):
 
     @rule(passed_s=st.sampled_from([0.25, 0.5, 1.0]))
     def wait(self, passed_s):
-        """A timer at `next_due` is all that a doer needs: nothing leaves earlier."""
+        """A timer at `next_window_end` is all that a doer needs: nothing leaves earlier."""
         until = self.now + passed_s
-        while (due := self.queue.next_due()) is not None and due <= until:
+        while (due := self.queue.next_window_end()) is not None and due <= until:
             assert due >= self.now
             self.now = due
             before = len(self.waiting)
@@ -173,9 +173,9 @@ class CallQueueMachine(RuleBasedStateMachine):
         assert len(self.queue) == len(self.waiting)
         self.queue.check_integrity()
         if self.waiting and self.free() > 0:
-            assert not self.queue.is_due(self.now)
+            assert not self.queue.is_ready(self.now)
             assert len(self.waiting) < self.max_size
-            assert self.queue.next_due() == self.waiting[0][1] + self.max_wait_s > self.now
+            assert self.queue.next_window_end() == self.waiting[0][1] + self.max_wait_s > self.now
 
     @invariant()
     def a_batch_counts_who_waits_for_it(self):

@@ -30,16 +30,14 @@ class BatchTicket(QueuedCall):
     Attributes:
         call: the call.
         queue: where it waits, or waited.
-        call_id: of the batch at the replica.
     """
 
-    __slots__ = ("call", "call_id", "queue")
+    __slots__ = ("call", "queue")
 
     def __init__(self, call: PendingCall, queue: BatchQueue) -> None:
         super().__init__()
         self.call = call
         self.queue = queue
-        self.call_id = 0
 
     def withdraw(self) -> None:
         """Takes the call back; in a batch that runs, its result is dropped."""
@@ -74,7 +72,7 @@ class BatchQueue:
         """
         if bounded:
             try:
-                self._queue.admit(lambda: sum(1 for _ in self._free()))
+                self._queue.admit(self._count_free)
             except QueueFull as error:
                 raise QueueFull(f"{error.message} ({len(self._deployment.replicas)} replicas are running)") from None
         call.ticket = ticket = BatchTicket(call, self)
@@ -97,22 +95,22 @@ class BatchQueue:
         abandoned = self._queue.withdraw(ticket)
         ticket.call.ticket = None
         link = ticket.call.link
-        if abandoned is not None and link is not None and link.calls.pop(ticket.call_id, None) is not None:
-            link.peer.stop(ticket.call_id)
+        if abandoned is not None and link is not None and link.calls.pop(abandoned.run, None) is not None:
+            link.peer.stop(abandoned.run)
             latest = max(ticket.call.deadline for ticket in abandoned.calls)
             link.overdue[self._route.method] = max(latest, self._router.now())
 
     def pump(self, now: float) -> None:
         """Sends batches while some may leave and a replica is free."""
         self._stop_timer()
-        while self._queue.is_due(now):
+        while self._queue.is_ready(now):
             link = min(self._free(), key=lambda link: link.in_flight, default=None)
             if link is None:
                 return  # the next one that is free comes back here
             batch = self._queue.leave(now)
             if batch is not None:
                 self._send(link, batch)
-        due = self._queue.next_due()
+        due = self._queue.next_window_end()
         if due is not None:
             delay_s = max(0.0, due - now)
             self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.pump(self._router.now()))
@@ -125,6 +123,9 @@ class BatchQueue:
     def _free(self) -> Iterator[ReplicaLink]:
         method = self._route.method
         return (link for link in self._deployment.replicas if link.room > 0 and method not in link.batching)
+
+    def _count_free(self) -> int:
+        return sum(1 for _ in self._free())
 
     def _send(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
         now = self._router.now()
@@ -149,10 +150,9 @@ class BatchQueue:
             deadline=max(call.deadline for call in calls),
             flags=FLAG_BATCH,
         )
+        batch.run = call_id
         link.calls[call_id] = calls
         self._router.observe_batch(self._route, len(calls))
-        for ticket in batch.calls:
-            ticket.call_id = call_id
 
     def _finished(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
         self._queue.over(batch)

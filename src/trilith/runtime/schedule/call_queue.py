@@ -3,7 +3,7 @@
     queue.admit(free)            before `add`, for a call that may be refused
     queue.add(call, now)
     queue.leave(now)             only while a place is free: the batch that it runs now, or None
-    queue.next_due()             when to ask again, besides after `add` and when a place falls free
+    queue.next_window_end()      when to ask again, besides after `add` and when a place falls free
     queue.withdraw(call)         its caller went away; returns the batch that can be stopped for it
     queue.over(batch)            it was run, or is lost
 
@@ -32,7 +32,7 @@ class QueuedCall(Waiting):
     """A call of a batched method. Subclass it to carry what the method needs and who is answered.
 
     Attributes:
-        batch: the batch that it runs in, while its caller waits for that; None before and after.
+        batch: the batch that it left in; None before that, and once it is withdrawn from it.
     """
 
     __slots__ = ("batch",)
@@ -49,15 +49,17 @@ class CallBatch(Generic[CallT]):
     """Calls that left together.
 
     Attributes:
-        calls: all of them, in order.
+        calls: all of them, in order; none once it is over.
         wanted: how many of them somebody still waits for.
+        run: whatever the caller keeps of its run, such as an id.
     """
 
-    __slots__ = ("calls", "wanted")
+    __slots__ = ("calls", "run", "wanted")
 
     def __init__(self, calls: list[CallT]) -> None:
         self.calls = calls
         self.wanted = len(calls)
+        self.run: Any = None
         for call in calls:
             call.batch = self
 
@@ -67,8 +69,8 @@ class CallBatch(Generic[CallT]):
         return [call for call in self.calls if call.batch is self]
 
 
-class CallQueue(Generic[CallT]):
-    """The calls of one method that no place has yet.
+class CallQueue(DynamicBatcher[CallT]):
+    """The calls of one method that no place has yet: a batcher of calls of one row.
 
     Args:
         name: the method, for messages: `Reader.read`.
@@ -80,17 +82,12 @@ class CallQueue(Generic[CallT]):
         InvalidConfig: a number is out of its range.
     """
 
-    __slots__ = ("_batcher", "_max_size", "_max_waiting", "_name")
+    __slots__ = ("_max_waiting",)
 
     def __init__(self, name: str, *, max_size: int, max_wait_s: float, max_waiting: int) -> None:
         config = BatchingConfig(max_batch_size=max_size, max_wait_s=max_wait_s, max_queue_rows=_UNBOUNDED_ROWS)
-        self._batcher: DynamicBatcher[CallT] = DynamicBatcher(config, name=name)
-        self._name = name
-        self._max_size = max_size
+        super().__init__(config, name=name)
         self._max_waiting = max_waiting
-
-    def __len__(self) -> int:
-        return len(self._batcher)
 
     def admit(self, free: Callable[[], int]) -> None:
         """Lets one more call in. `free` counts the free places; it is asked only when the queue seems full.
@@ -98,52 +95,27 @@ class CallQueue(Generic[CallT]):
         Raises:
             QueueFull: as many calls wait as may.
         """
-        beyond = len(self._batcher) - self._max_waiting
-        if beyond >= 0 and beyond >= free() * self._max_size:
+        beyond = len(self) - self._max_waiting
+        if beyond >= 0 and beyond >= free() * self.config.max_batch_size:
             raise QueueFull(
-                f"{self._max_waiting} calls of {self._name} wait already, which is its limit; try again later"
+                f"{self._max_waiting} calls of {self.name} wait already, which is its limit; try again later"
             )
-
-    def add(self, call: CallT, now: float) -> None:
-        """Lets a call wait: admitted just now, or once before."""
-        self._batcher.add(call, now)
 
     def leave(self, now: float) -> CallBatch[CallT] | None:
         """The batch that a free place runs now; None when nothing waits, or what waits may wait for more."""
-        calls = self._batcher.next_batch(now)
+        calls = self.next_batch(now)
         return CallBatch(calls) if calls else None
-
-    def is_due(self, now: float) -> bool:
-        """Whether `leave` would give a batch."""
-        return self._batcher.is_ready(now)
-
-    def next_due(self) -> float | None:
-        """The instant at which an under-full batch has waited long enough, or None."""
-        return self._batcher.next_window_end()
 
     def withdraw(self, call: CallT) -> CallBatch[CallT] | None:
         """Takes a call back whose caller went away; returns its batch when nobody waits for that any more."""
-        if self._batcher.cancel(call):
+        if self.cancel(call):
             return None
         batch, call.batch = call.batch, None
-        if batch is None:
-            return None  # it was answered
+        if batch is None or not batch.calls:
+            return None  # it was withdrawn before, or answered
         batch.wanted -= 1
         return None if batch.wanted else batch
 
     def over(self, batch: CallBatch[CallT]) -> None:
         """Says that a batch has ended: its calls cannot be withdrawn any more."""
-        for call in batch.calls:
-            call.batch = None
-
-    def clear(self) -> list[CallT]:
-        """Takes out every call that waits, oldest first."""
-        return self._batcher.clear()
-
-    def check_integrity(self) -> None:
-        """Verifies its counts. For tests.
-
-        Raises:
-            RuntimeError: a count is wrong.
-        """
-        self._batcher.check_integrity()
+        batch.calls = []
