@@ -6,7 +6,7 @@ import pytest
 from live_server import Server, environment
 from test_serve_models import write_doubler
 
-NAMES = "json types queue logging select email http random socket asyncio numpy".split()
+NAMES = ["json", "types", "queue", "logging", "select", "email", "http", "random", "socket", "asyncio", "numpy"]
 APP = """
 import json as pythons
 
