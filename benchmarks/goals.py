@@ -47,6 +47,10 @@ def _beside(key: str, text: str, peer: str, bound: float) -> Goal:
     return Goal(key=key, group=group, text=f"{text}: rate / {peer}", unit="x", bound=bound, at_least=True)
 
 
+def _learned(key: str, text: str) -> Goal:
+    return Goal(key=key, group="learned", text=f"{text}: learned / best size", unit="x", bound=0.95, at_least=True)
+
+
 def _triton(group: str, how: str) -> tuple[Goal, ...]:
     """Trilith's Python models and those in its process beside Triton's Python models."""
     return (
@@ -70,9 +74,9 @@ GOALS = (
     *_triton("triton-alone", ", one by one"),
     _beside("pytriton.http", "Python model, HTTP", "PyTriton", 5.0),
     _beside("pytriton.grpc", "Python model, gRPC", "PyTriton", 5.0),
-    Goal(
-        key="burst.last", group="burst", text="100 requests at 200/s, 100 ms for 16: last answer", unit="s", bound=0.9
-    ),
+    Goal(key="burst.last", group="burst", text="100 at 200/s, 100 ms for 16: last answer", unit="s", bound=0.9),
+    _learned("learned.mlp", "wide network"),
+    _learned("learned.ocr-rec", "padded crops"),
     Goal(key="ocr.pages", group="ocr", text="OCR: pages/s served / bare loop", unit="x", bound=0.90, at_least=True),
     Goal(key="ocr.cpu", group="ocr", text="OCR: CPU a page served / bare loop", unit="x", bound=1.05),
     Goal(key="start.first", group="start", text="first answer after `trilith serve`", unit="s", bound=1.0),

@@ -51,52 +51,107 @@ class Workload:
     sizes: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How long it may take.
+
+    Attributes:
+        seconds: of each run.
+        rounds: of all runs.
+        callers: requests in flight.
+        batches: after which it should have learned.
+    """
+
+    seconds: float = 5.0
+    rounds: int = 3
+    callers: int = 64
+    batches: int = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Rows a second, round by round.
+
+    Attributes:
+        fixed: of each fixed size.
+        learning: from the first request on.
+        learned: when it has learned.
+        last: what the runtime counted in the last run of learning.
+    """
+
+    fixed: dict[int, list[float]]
+    learning: list[float]
+    learned: list[float]
+    last: ModelStatistics
+
+    @property
+    def medians(self) -> dict[int, float]:
+        """Of each fixed size."""
+        return {size: statistics.median(found) for size, found in self.fixed.items()}
+
+    @property
+    def best(self) -> int:
+        """The fixed size that is best by the medians."""
+        medians = self.medians
+        return max(medians, key=lambda size: medians[size])
+
+    def ratios(self, rates: list[float]) -> list[float]:
+        """Of each round, to the best size in the same round."""
+        return [rate / other for rate, other in zip(rates, self.fixed[self.best], strict=True)]
+
+
 def main() -> int:
     options = _options()
     table = Table(title=f"rows/s, {options.callers} callers, one instance", title_justify="left")
     for column in ("model", "1 row", "best fixed", "largest fixed", "learning", "learned", "chosen", "sizes that ran"):
         table.add_column(column, justify="left" if column == "model" else "right")
-    for name, workload in _workloads().items():
-        if name in options.only:
-            table.add_row(name, *_measure(name, workload, options))
+    for name in options.only:
+        effort = Effort(
+            seconds=options.seconds, rounds=options.rounds, callers=options.callers, batches=options.batches
+        )
+        table.add_row(name, *_row(measure(name, effort)))
     Console(highlight=False, width=170).print(table)
     for key, value in read_conditions(("trilith", "onnxruntime")).items():
         print(f"{key}: {value}")
     return 0
 
 
-def _measure(name: str, workload: Workload, options: argparse.Namespace) -> list[str]:
+def measure(name: str, effort: Effort) -> Measured:
+    """Rounds of fixed sizes and of learning on one of the models. Tells each run on standard error."""
+    workload = _workloads()[name]
     fixed: dict[int, list[float]] = {size: [] for size in workload.sizes}
     learning, learned = [], []
-    for _ in range(options.rounds):
+    for _ in range(effort.rounds):
         for size in workload.sizes:
-            rates, _ = uvloop.run(_serve(workload, size, options))
+            rates, _ = uvloop.run(_serve(workload, size, effort))
             fixed[size].append(rates[0])
             print(f"{name}: {size} rows: {rates[0]:.1f} rows/s", file=sys.stderr, flush=True)
-        rates, last = uvloop.run(_serve(workload, 0, options))
+        rates, last = uvloop.run(_serve(workload, 0, effort))
         learning.append(rates[0])
         learned.append(rates[-1])
         print(f"{name}: learned: {rates[0]:.1f}, then {rates[-1]:.1f} rows/s", file=sys.stderr, flush=True)
-    medians = {size: statistics.median(found) for size, found in fixed.items()}
-    best = max(medians, key=lambda size: medians[size])
+    return Measured(fixed=fixed, learning=learning, learned=learned, last=last)
+
+
+def _row(measured: Measured) -> list[str]:
+    medians, best, last = measured.medians, measured.best, measured.last
     return [
         f"{medians[1]:.1f}",
         f"{medians[best]:.1f} ({best})",
         f"{medians[max(medians)]:.1f} ({max(medians)})",
-        _beside(learning, fixed[best]),
-        _beside(learned, fixed[best]),
+        _beside(measured.learning, measured.ratios(measured.learning)),
+        _beside(measured.learned, measured.ratios(measured.learned)),
         " ".join(str(curve.chosen_rows) for curve in last.learned),
         " ".join(f"{each.batch_size}:{each.compute_infer.count}" for each in last.batches),
     ]
 
 
-def _beside(rates: list[float], best: list[float]) -> str:
+def _beside(rates: list[float], ratios: list[float]) -> str:
     """The median, and how it stands to the best fixed size in the same round."""
-    ratios = [rate / other for rate, other in zip(rates, best, strict=True)]
     return f"{statistics.median(rates):.1f} ({statistics.median(ratios):.2f} x: {min(ratios):.2f} to {max(ratios):.2f})"
 
 
-async def _serve(workload: Workload, size: int, options: argparse.Namespace) -> tuple[list[float], ModelStatistics]:
+async def _serve(workload: Workload, size: int, effort: Effort) -> tuple[list[float], ModelStatistics]:
     """Rows a second with batches of at most `size` rows; for 0, learned: at the beginning, and when it has learned."""
     with tempfile.TemporaryDirectory() as folder:
         workload.write(Path(folder) / "m", size)
@@ -104,12 +159,12 @@ async def _serve(workload: Workload, size: int, options: argparse.Namespace) -> 
             requests = [InferRequest(model="m", inputs=inputs) for inputs in workload.requests]
             for request in requests:  # the first run of each shape prepares memory
                 await runtime.infer(request)
-            rates = [await _load(runtime, requests, options.seconds, options.callers)]
+            rates = [await _load(runtime, requests, effort.seconds, effort.callers)]
             if size == 0:
                 give_up_at = time.monotonic() + _LEARN_WITHIN_S
-                while runtime.statistics()[0].execution_count < options.batches and time.monotonic() < give_up_at:
-                    await _load(runtime, requests, 0.5, options.callers)
-                rates.append(await _load(runtime, requests, options.seconds, options.callers))
+                while runtime.statistics()[0].execution_count < effort.batches and time.monotonic() < give_up_at:
+                    await _load(runtime, requests, 0.5, effort.callers)
+                rates.append(await _load(runtime, requests, effort.seconds, effort.callers))
             return rates, runtime.statistics()[0]
 
 
@@ -189,14 +244,25 @@ def _write_fixed(folder: Path, size: int) -> None:
     )
 
 
+_DEFAULT = Effort()
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python benchmarks/learned_batch.py", description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each run")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--batches", type=int, default=300, help="after which it should have learned")
-    parser.add_argument("--callers", type=int, default=64, help="requests in flight")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=list(_workloads()), metavar="MODELS")
+    parser.add_argument("--seconds", type=float, default=_DEFAULT.seconds, help="of each run")
+    parser.add_argument("--rounds", type=int, default=_DEFAULT.rounds)
+    parser.add_argument("--batches", type=int, default=_DEFAULT.batches, help="after which it should have learned")
+    parser.add_argument("--callers", type=int, default=_DEFAULT.callers, help="requests in flight")
+    parser.add_argument("--only", type=_models, default=list(_workloads()), metavar="MODELS")
     return parser.parse_args()
+
+
+def _models(text: str) -> list[str]:
+    names, known = text.split(","), list(_workloads())
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
+    return names
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import burst, ocr, oip_identity
+from benchmarks import burst, learned_batch, ocr, oip_identity
 from benchmarks.goals import Samples
 from benchmarks.peers.environment import DEFAULT_FOLDER
 from benchmarks.peers.registry import APPS, PEERS
@@ -131,6 +131,14 @@ def oip(effort: Effort) -> Found:
     )
 
 
+def learned(effort: Effort) -> Found:
+    """What batches of a learned size give beside the best fixed one, where batches win and where they lose."""
+    batches = 300 if effort.rounds > 1 else 50
+    chosen = learned_batch.Effort(seconds=effort.seconds, rounds=effort.rounds, batches=batches)
+    measured = {name: learned_batch.measure(name, chosen) for name in ("mlp", "ocr-rec")}
+    return Found(samples={f"learned.{name}": found.ratios(found.learned) for name, found in measured.items()})
+
+
 def ocr_pages(effort: Effort) -> Found:
     """The OCR pipeline served, and the bare loop, in interleaved pairs."""
     pairs = ocr.measure_pairs(ocr.APP, rounds=effort.rounds, seconds=effort.ocr_seconds)
@@ -166,6 +174,7 @@ MEASUREMENTS: dict[str, Callable[[Effort], Found]] = {
     "triton-alone": triton_alone,
     "pytriton": pytriton,
     "burst": last_of_a_burst,
+    "learned": learned,
     "ocr": ocr_pages,
     "start": start,
     "import": import_trilith,

@@ -1,6 +1,7 @@
 """The comparison with other systems: which rounds make a ratio, and what the models are. Nothing is started here."""
 
 import pytest
+from benchmarks.learned_batch import Measured as Measurement
 from benchmarks.peers.driver import Figures
 from benchmarks.peers.identity import Variant, repository
 from benchmarks.peers.registry import PEERS
@@ -54,3 +55,10 @@ def test_a_model_that_changed_is_written_anew(tmp_path):
     file.write_text("")
     assert repository("python", Variant(), tmp_path) == folder
     assert file.read_bytes() == kept
+
+
+def test_learned_sizes_are_compared_with_the_best_size_of_all_rounds_and_not_with_the_luckiest():
+    fixed = {1: [10.0, 90.0, 10.0], 32: [50.0, 40.0, 60.0]}
+    measured = Measurement(fixed=fixed, learning=[], learned=[25.0, 40.0, 60.0], last=None)
+    assert measured.best == 32
+    assert measured.ratios(measured.learned) == [0.5, 1.0, 1.0]
