@@ -92,10 +92,9 @@ class CallQueueMachine(RuleBasedStateMachine):
 
     def pump(self):
         """What both doers do whenever something changed."""
-        while self.free() > 0:
+        while self.queue.is_ready(self.now) and self.free() > 0:
             batch = self.queue.leave(self.now)
-            if batch is None:
-                break
+            assert batch is not None
             gone, self.waiting = self.waiting[: len(batch.calls)], self.waiting[len(batch.calls) :]
             assert batch.calls == [call for call, _ in gone], "first in, first out"
             assert len(batch.calls) <= self.max_size
