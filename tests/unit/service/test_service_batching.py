@@ -163,8 +163,8 @@ def test_a_list_of_another_length_is_refused(serve, method, message):
 
 def test_images_in_batches(serve):
     async def scenario(hosted):
-        files = [images.encode_image(Image.new("RGB", (width, 2))) for width in (3, 400)]
-        noise = images.encode_image(Image.effect_noise((500, 300), 100))  # over 64 kB: decoded in a thread
+        files = [images.encode_image(Image.new("RGB", (width, 2)))[1] for width in (3, 400)]
+        noise = images.encode_image(Image.effect_noise((500, 300), 100))[1]  # over 64 kB: decoded in a thread
         results = await hosted.batch("widths", [files[0], b"no image", files[1], noise], "image/png")
         assert kinds(results) == [b"3", InvalidInput, b"400", b"500"]
 

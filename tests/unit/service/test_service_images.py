@@ -1,14 +1,16 @@
 """Images: files, raw bodies, forms, JSON; and what is none."""
 
 import base64
+import contextlib
 import io
 import struct
 import zlib
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 import trilith
 from trilith.errors import InvalidInput, UnsupportedMediaType
@@ -44,26 +46,101 @@ class Images:
         return "no image"  # type: ignore[return-value]
 
 
-@settings(max_examples=25)
-@given(
-    st.sampled_from(["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "F", "I", "YCbCr", "PA"]),
-    st.integers(1, 5),
-    st.integers(1, 5),
-)
-def test_raw_pixels_round_trip(mode, width, height):
+MODES = ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "I", "F", "I;16", "I;16B"]
+
+
+@st.composite
+def pictures(draw, modes=tuple(MODES)):
+    """An image with any pixels."""
+    mode, width, height = draw(st.sampled_from(modes)), draw(st.integers(1, 5)), draw(st.integers(1, 5))
     image = Image.new(mode, (width, height))
-    found = images.from_raw(*[images.to_raw(image)[i] for i in (2, 0, 1)])
+    if mode == "P":
+        image.putpalette([value % 256 for value in range(768)])
+    if mode not in ("1", "P", "PA"):
+        size = len(image.tobytes())
+        image.frombytes(draw(st.binary(min_size=size, max_size=size)))
+    return image
+
+
+@given(pictures())
+def test_pixels_go_from_service_to_service_as_they_are(image):
+    mode, size, raw, known = images.to_raw(image)
+    found = images.from_raw(raw, mode, size, known)
+    assert (found.mode, found.size, found.tobytes()) == (image.mode, image.size, image.tobytes())
+
+
+@given(pictures())
+def test_pixels_go_through_a_file_as_they_are(image):
+    content_type, file = images.encode_image(image)
+    found = images.decode_image(file)
+    assert content_type in ("image/png", "image/tiff")
+    assert (found.mode, found.size, found.tobytes()) == (image.mode, image.size, image.tobytes())
+
+
+@given(pictures(), st.sampled_from(sorted(images.WRITTEN)))
+def test_values_are_never_clipped_whatever_format_is_asked_for(image, content_type):
+    chosen, file = images.encode_image(image, content_type)
+    found = images.decode_image(file)
     assert found.size == image.size
-    if mode != "PA":
-        assert found.mode == mode
-        assert found.tobytes() == image.tobytes()
+    if image.mode in ("I", "F", "I;16", "I;16B"):
+        assert np.array_equal(np.asarray(found), np.asarray(image), equal_nan=True)
+    elif content_type in ("image/jpeg", "image/webp"):
+        assert chosen == content_type
 
 
-@pytest.mark.parametrize("content_type", ["image/png", "image/jpeg", "image/webp"])
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "F", "PA"])
-def test_every_mode_can_be_written(content_type, mode):
-    image = Image.new(mode, (5, 4))
-    assert images.decode_image(images.encode_image(image, content_type)).size == (5, 4)
+@pytest.mark.parametrize("mode", ["HSV", "La", "RGBa"])
+def test_a_mode_that_no_file_keeps_is_refused(mode):
+    with pytest.raises(TypeError, match=r"no image file keeps the mode .*convert it first"):
+        images.encode_image(Image.new(mode, (1, 1)))
+
+
+def photograph(kind="JPEG"):
+    """A picture that lies on its side, as a camera writes it."""
+    exif = Image.Exif()
+    exif[274] = 6
+    exif[271] = "a camera"
+    stream = io.BytesIO()
+    Image.new("RGB", (8, 4), "red").save(stream, kind, exif=exif, dpi=(300, 300), icc_profile=b"a profile")
+    return Image.open(io.BytesIO(stream.getvalue()))
+
+
+@pytest.mark.parametrize("content_type", sorted(images.WRITTEN))
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK", "F"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF"])
+def test_the_orientation_goes_with_the_pixels(kind, mode, content_type):
+    source = photograph(kind)
+    image = source.convert(mode)
+    chosen, file = images.encode_image(image, content_type)
+    found = images.decode_image(file)
+    assert ImageOps.exif_transpose(found).size == (4, 8)  # Pillow turns a TIFF itself when it reads it
+    assert found.info["icc_profile"] == b"a profile"
+    if chosen in ("image/png", "image/jpeg"):
+        assert [round(float(one)) for one in found.info["dpi"]] == [300, 300]
+    mode, size, raw, known = images.to_raw(image)
+    beside = images.from_raw(raw, mode, size, known)
+    assert ImageOps.exif_transpose(beside).size == (4, 8)
+    assert [float(one) for one in beside.info["dpi"]] == pytest.approx([300, 300], rel=1e-3)
+
+
+def test_a_picture_that_was_turned_is_not_turned_again():
+    turned = ImageOps.exif_transpose(photograph())
+    assert turned.size == (4, 8)
+    found = images.decode_image(images.encode_image(turned)[1])
+    assert found.getexif().get(274, 1) == 1
+    assert ImageOps.exif_transpose(found).size == (4, 8)
+
+
+@given(st.binary(max_size=200))
+def test_exif_that_is_broken_is_left_behind(raw):
+    image = Image.new("L", (2, 2))
+    image.info["exif"] = raw
+    assert images.decode_image(images.encode_image(image)[1]).size == (2, 2)
+
+
+@given(st.sampled_from(["L", ""]), st.recursive(st.none() | st.integers() | st.text(), st.lists), st.binary(max_size=4))
+def test_what_is_known_may_be_anything(mode, known, raw):
+    with contextlib.suppress(InvalidInput):
+        images.from_raw(raw, mode, (2, 2), known)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"])

@@ -105,7 +105,8 @@ def _as_file(parameter: Parameter, value: Any) -> tuple[str | None, bytes, str]:
         from trilith.service.codecs import images
 
         if images.is_image(value):
-            return f"{parameter.name}.png", images.encode_image(value), "image/png"
+            content_type, file = images.encode_image(value)
+            return f"{parameter.name}.{content_type.partition('/')[2]}", file, content_type
     given, hint = (
         type(value).__name__,
         "; a file's name is given as pathlib.Path(...)" if isinstance(value, str) else "",
@@ -127,7 +128,7 @@ def _plain(value: Any) -> Any:
     if image is not None and isinstance(value, image.Image):
         from trilith.service.codecs import images
 
-        return base64.b64encode(images.encode_image(value)).decode()
+        return base64.b64encode(images.encode_image(value)[1]).decode()
     raise TypeError(f"{type(value).__name__} is no JSON type")
 
 

@@ -3,11 +3,15 @@
 Rule 1: this is the one file that imports PIL.
 Rule 2: the number of pixels is bounded before a pixel is decoded, and only formats that are decoded in process are read
 (Pillow hands PostScript to another program).
+Rule 3: pixels keep their values and their mode: what PNG cannot hold is a TIFF, and what neither holds is refused. JPEG and
+    WebP lose something by their nature, and are written only for who asks for them.
+Rule 4: what a file says about its pixels (orientation, resolution, colour profile) goes with them.
 """
 
 from __future__ import annotations
 
 import io
+import struct
 from typing import Any, Final
 
 from PIL import (
@@ -24,7 +28,7 @@ from PIL import (
 from trilith.errors import InvalidInput
 
 MAX_PIXELS: Final = 89_478_485  # Pillow's own bound for a decompression bomb: a quarter of a GiB of RGB
-WRITTEN: Final = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
+WRITTEN: Final = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "image/tiff": "TIFF"}
 """The content types that an image is written as; the first is the default."""
 
 _READERS: Final = (PngImagePlugin, JpegImagePlugin, WebPImagePlugin, GifImagePlugin, BmpImagePlugin, TiffImagePlugin)
@@ -33,6 +37,11 @@ _BROKEN: Final = (OSError, ValueError, SyntaxError, TypeError, EOFError)  # what
 _RAW_MODES: Final = frozenset({"1", "L", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "LA", "I", "F", "I;16"})
 _JPEG_MODES: Final = frozenset({"L", "RGB", "CMYK"})
 _PNG_MODES: Final = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
+_TIFF_MODES: Final = _PNG_MODES | {"PA", "CMYK", "YCbCr", "LAB", "I", "F", "I;16B", "I;16L"}
+_DEEP_MODES: Final = frozenset({"I", "F", "I;16", "I;16B", "I;16L"})  # more than 8 bits: JPEG and WebP would clip them
+_ORIENTATION: Final = 274  # the EXIF tag
+_STRIP_OFFSETS: Final = 273  # a tag that says where in a TIFF file the pixels are
+_LONGEST_EXIF: Final = 65_000  # bytes; a JPEG file holds 65,533
 
 
 def is_image(value: object) -> bool:
@@ -69,32 +78,97 @@ def _check_size(width: int, height: int) -> None:
         raise InvalidInput(f"the image has {width} x {height} pixels; at most {MAX_PIXELS:,} are read")
 
 
-def encode_image(image: Image.Image, content_type: str = "image/png") -> bytes:
-    """The image as a file.
+def encode_image(image: Image.Image, content_type: str = "image/png") -> tuple[str, bytes]:
+    """The image as a file, with its content type.
 
     Args:
-        image: of any mode; it is converted when the format cannot hold its mode.
-        content_type: a key of `WRITTEN`.
+        image: of any mode but those that stand for a step of a computation (`HSV`, `RGBa`, `La`).
+        content_type: a key of `WRITTEN`. Where that format would clip the values, another one is taken.
+
+    Raises:
+        TypeError: no format keeps its values.
     """
+    chosen = _holding(image.mode, content_type)
+    written = WRITTEN[chosen]
+    if (written in ("JPEG", "WEBP") and image.mode not in _JPEG_MODES) or image.mode == "RGBX":
+        # WebP has transparency, JPEG has none.
+        image = _copied_about(image, image.convert("RGBA" if written == "WEBP" and _has_alpha(image) else "RGB"))
     stream = io.BytesIO()
-    written = WRITTEN[content_type]
-    if written == "JPEG" and image.mode not in _JPEG_MODES:
-        image = image.convert("RGB")
-    elif written == "PNG" and image.mode not in _PNG_MODES:
-        image = image.convert("RGBA" if "A" in image.mode or "a" in image.mode else "RGB")
     # Level 1 of zlib: a third larger than the default and several times faster; the answer is waited for.
-    image.save(stream, written, **({"compress_level": 1} if written == "PNG" else {}))
-    return stream.getvalue()
+    level = {"compress_level": 1} if written == "PNG" else {}
+    image.save(stream, written, **level, **about(image, orientation_alone=written == "TIFF"))
+    return chosen, stream.getvalue()
 
 
-def to_raw(image: Image.Image) -> tuple[str, tuple[int, int], bytes]:
-    """Mode, (width, height) and pixels. An image of a rarer mode (a palette ...) is a PNG file, with mode ""."""
+def _holding(mode: str, content_type: str) -> str:
+    if content_type in ("image/jpeg", "image/webp") and mode not in _DEEP_MODES:
+        return content_type
+    if content_type != "image/tiff" and (mode in _PNG_MODES or mode == "RGBX"):
+        return "image/png"
+    if mode in _TIFF_MODES or mode == "RGBX":
+        return "image/tiff"
+    raise TypeError(f"no image file keeps the mode {mode!r}; convert it first, as by image.convert('RGB')")
+
+
+def _has_alpha(image: Image.Image) -> bool:
+    return "A" in image.mode or "a" in image.mode or "transparency" in image.info
+
+
+def about(image: Image.Image, *, orientation_alone: bool = False) -> dict[str, Any]:
+    """What is known of the pixels beside themselves, as `Image.save` takes it: `exif`, `icc_profile`, `dpi`.
+
+    Args:
+        orientation_alone: of the EXIF data only the orientation.
+    """
+    kept: dict[str, Any] = {}
+    exif = _exif(image, orientation_alone=orientation_alone)
+    if exif:
+        kept["exif"] = exif
+    profile, resolution = image.info.get("icc_profile"), image.info.get("dpi")
+    if isinstance(profile, bytes) and profile:
+        kept["icc_profile"] = profile
+    if isinstance(resolution, tuple) and len(resolution) == 2 and all(0 < float(one) < 1e6 for one in resolution):
+        kept["dpi"] = (float(resolution[0]), float(resolution[1]))
+    return kept
+
+
+def _exif(image: Image.Image, *, orientation_alone: bool) -> bytes:
+    """Nothing when there is none, or when it is so broken that Pillow does not read it."""
+    try:
+        found = image.getexif()
+        if not orientation_alone and found and _STRIP_OFFSETS not in found:
+            raw = found.tobytes()
+            if len(raw) <= _LONGEST_EXIF:
+                return raw
+        orientation = found.get(_ORIENTATION, 1)
+        if orientation == 1:
+            return b""
+        alone = Image.Exif()
+        alone[_ORIENTATION] = orientation
+        return alone.tobytes()
+    except (*_BROKEN, struct.error, LookupError, AttributeError, ArithmeticError):
+        return b""
+
+
+def _copied_about(source: Image.Image, image: Image.Image) -> Image.Image:
+    image.info.update(about(source))
+    return image
+
+
+def to_raw(image: Image.Image) -> tuple[str, tuple[int, int], bytes, dict[str, Any]]:
+    """Mode, (width, height), pixels, and what is known about them.
+
+    An image of a rarer mode (a palette ...) is a file, with mode "".
+
+    Raises:
+        TypeError: see `encode_image`.
+    """
     if image.mode in _RAW_MODES:
-        return image.mode, image.size, image.tobytes()
-    return "", image.size, encode_image(image)
+        return image.mode, image.size, image.tobytes(), about(image)
+    return "", image.size, encode_image(image)[1], {}
 
 
-def from_raw(raw: bytes | memoryview, mode: str, size: Any) -> Image.Image:
+def from_raw(raw: bytes | memoryview, mode: str, size: Any, known: Any) -> Image.Image:
     """The inverse of `to_raw`.
 
     Raises:
@@ -107,6 +181,8 @@ def from_raw(raw: bytes | memoryview, mode: str, size: Any) -> Image.Image:
     try:
         width, height = (int(side) for side in size)
         _check_size(width, height)
-        return Image.frombytes(mode, (width, height), bytes(raw))
-    except (ValueError, TypeError) as error:
+        image = Image.frombytes(mode, (width, height), bytes(raw))
+        image.info.update({key: tuple(value) if key == "dpi" else value for key, value in known.items()})
+        return image
+    except (ValueError, TypeError, AttributeError) as error:
         raise InvalidInput(f"{len(raw)} bytes are no image of mode {mode} and size {size}: {error}") from error

@@ -64,8 +64,8 @@ class _Packer:
         if image is not None and isinstance(value, image.Image):
             from trilith.service.codecs import images
 
-            mode, size, pixels = images.to_raw(value)
-            return self._aside(_IMAGE, pixels, mode, size)
+            mode, size, pixels, known = images.to_raw(value)
+            return self._aside(_IMAGE, pixels, mode, size, known)
         if hasattr(type(value), "__pydantic_fields__"):
             from trilith.service.codecs import types
 
@@ -142,8 +142,8 @@ def _restore(code: int, buffer: Buffer, rest: list[Any]) -> Any:
     if code == _IMAGE:
         from trilith.service.codecs import images
 
-        mode, size = rest
-        return images.from_raw(memoryview(buffer), mode, size)
+        mode, size, known = rest
+        return images.from_raw(memoryview(buffer), mode, size, known)
     if code == _BYTES:
         return bytes(buffer)
     raise InvalidInput(f"a native call has an extension of an unknown code {code}")

@@ -197,7 +197,8 @@ class ResultEncoder:
         if kind is Kind.IMAGE:
             from trilith.service.codecs import images
 
-            return chosen, [images.encode_image(value, chosen)]
+            chosen, file = images.encode_image(value, chosen)
+            return chosen, [file]
         if kind is Kind.BYTES:
             return media.BINARY, [memoryview(value)]
         path = pathlib.Path(value)
@@ -220,7 +221,7 @@ def offered_types(result: ValueType) -> Sequence[str]:
     if result.kind is Kind.ARRAY:
         return (media.JSON, media.NPY)
     if result.kind is Kind.IMAGE:
-        return ("image/png", "image/jpeg", "image/webp", media.JSON)
+        return ("image/png", "image/jpeg", "image/webp", "image/tiff", media.JSON)
     if result.kind is Kind.BYTES:
         return (media.BINARY, media.JSON)
     return (media.BINARY,)

@@ -138,7 +138,7 @@ def write_special(value: Any, kind: Kind) -> Any:
     if kind is Kind.IMAGE:
         from trilith.service.codecs import images
 
-        return base64.b64encode(images.encode_image(value)).decode()
+        return base64.b64encode(images.encode_image(value)[1]).decode()
     if kind is Kind.FILE:
         value = pathlib.Path(value).read_bytes()
     return base64.b64encode(value).decode()
