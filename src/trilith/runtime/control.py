@@ -19,6 +19,7 @@ from trilith.runtime.keeper import ModelKeeper
 from trilith.runtime.life import ModelState
 from trilith.runtime.loading import LoadFailed
 from trilith.runtime.overrides import Override
+from trilith.runtime.remembered import LoadMemory
 from trilith.runtime.repository import NoVersion
 
 _log: Final = logging.getLogger("trilith.runtime")
@@ -32,13 +33,23 @@ class RepositoryControl:
         mode: who decides what is loaded.
         poll_s: seconds between two looks, when the files decide.
         on_demand: whether models are loaded when requests want them.
+        memory: where it is kept what clients do.
     """
 
-    def __init__(self, keeper: ModelKeeper, *, mode: ControlMode, poll_s: float, on_demand: bool = False) -> None:
+    def __init__(
+        self,
+        keeper: ModelKeeper,
+        *,
+        mode: ControlMode,
+        poll_s: float,
+        memory: LoadMemory,
+        on_demand: bool = False,
+    ) -> None:
         self._lists_all = mode is ControlMode.EXPLICIT or on_demand
         self._keeper = keeper
         self._mode = mode
         self._poll_s = poll_s
+        self._memory = memory
         self._fingerprints = Fingerprints()
         self._acted_upon: Listing = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -128,7 +139,7 @@ class RepositoryControl:
             if name not in await asyncio.to_thread(self._keeper.roots.find):
                 raise UnknownModel(f"failed to unload '{name}', Request for unknown model: '{name}' is not found")
             return
-        await self._finish(self._keeper.unload(name))
+        await self._finish(self._unload(name))
 
     def _check(self, name: str) -> None:
         if not name.strip():
@@ -141,11 +152,20 @@ class RepositoryControl:
                 f"'{self._mode}'; start it with --model-control-mode explicit to allow it"
             )
 
+    async def _unload(self, name: str) -> None:
+        try:
+            await self._keeper.unload(name)
+        finally:
+            await self._memory.note(name, self._keeper.models.get(name))
+
     async def _load(self, name: str, override: Override | None) -> None:
         try:
             if override is not None:
-                await asyncio.to_thread(override.write)
-            await self._load_with(name, override)
+                await asyncio.to_thread(override.write, self._memory.folder)
+            try:
+                await self._load_with(name, override)
+            finally:
+                await self._memory.note(name, self._keeper.models.get(name))
         except BaseException as error:
             if isinstance(error, TrilithError):
                 _log.error("a client's load of model '%s' failed: %s", name, error.message)

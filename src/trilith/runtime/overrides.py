@@ -26,6 +26,7 @@ from trilith.wire.oip_messages import model_config_messages
 
 CONFIG: Final = "config"
 FILE: Final = "file:"
+HOLDER_PREFIX: Final = "trilith-model-"
 _MOST_FOLDERS: Final = 32
 _NAME: Final = re.compile(r"[1-9][0-9]*(/[^/\\\0]+)+")
 
@@ -37,13 +38,18 @@ class Override:
         name: the model's name.
         config: JSON of a `ModelConfig`.
         files: content by path below the model's folder.
+        holder: the folder where they are written already; None when they are not.
+
+    Attributes:
+        config: as given.
+        holder: the folder that holds the model's with the files; None while they are not written, or there are none.
     """
 
-    def __init__(self, name: str, config: str, files: Mapping[str, bytes]) -> None:
+    def __init__(self, name: str, config: str, files: Mapping[str, bytes], holder: Path | None = None) -> None:
         self._name = name
-        self._config = config
+        self.config = config
         self._files = files
-        self._holder: Path | None = None
+        self.holder = holder
 
     @classmethod
     def read(cls, name: str, parameters: Mapping[str, str | bytes]) -> Self | None:
@@ -87,10 +93,10 @@ class Override:
     @property
     def folder(self) -> Path | None:
         """The model's folder, when files were sent and are written."""
-        return None if self._holder is None else self._holder / self._name
+        return None if self.holder is None else self.holder / self._name
 
-    def write(self) -> None:
-        """Writes the files. Blocks.
+    def write(self, parent: Path | None = None) -> None:
+        """Writes the files, below `parent` if that is given. Blocks.
 
         Raises:
             SetupError: they cannot be written.
@@ -98,9 +104,11 @@ class Override:
         if not self._files:
             return
         try:
-            self._holder = Path(tempfile.mkdtemp(prefix="trilith-model-"))
+            if parent is not None:
+                parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.holder = Path(tempfile.mkdtemp(prefix=HOLDER_PREFIX, dir=parent))
             for relative, content in self._files.items():
-                path = self._holder / self._name / relative
+                path = self.holder / self._name / relative
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
         except OSError as error:
@@ -109,7 +117,7 @@ class Override:
 
     def close(self) -> None:
         """Removes the files."""
-        holder, self._holder, self._files = self._holder, None, {}
+        holder, self.holder, self._files = self.holder, None, {}
         if holder is not None:
             shutil.rmtree(holder, ignore_errors=True)
 
@@ -119,7 +127,7 @@ class Override:
         Raises:
             InvalidConfig: the JSON is not a `ModelConfig`.
         """
-        return _merged(self._config, config_file(folder, config_name))
+        return _merged(self.config, config_file(folder, config_name))
 
 
 def _merged(config: str, file: Path | None) -> str:

@@ -39,6 +39,7 @@ from trilith.runtime.load_threads import LoadStatistics, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
 from trilith.runtime.on_demand import OnDemand, OnLoaded
 from trilith.runtime.outbox import Outbox
+from trilith.runtime.remembered import LoadMemory, RememberedLoad, to_resume
 from trilith.runtime.roots import Roots
 from trilith.runtime.runtime_config import RuntimeConfig
 from trilith.runtime.served import ServedModel
@@ -81,8 +82,13 @@ class Runtime:
                 drain_timeout_s=self._config.drain_timeout_s,
             ),
         )
+        self._memory = LoadMemory(self._config.memory if self._config.mode is ControlMode.EXPLICIT else None)
         self.repository = RepositoryControl(
-            self._keeper, mode=self._config.mode, poll_s=self._config.poll_s, on_demand=self._config.on_demand
+            self._keeper,
+            mode=self._config.mode,
+            poll_s=self._config.poll_s,
+            memory=self._memory,
+            on_demand=self._config.on_demand,
         )
         self._declared: set[str] = set()
         self._demand: OnDemand | None = None
@@ -97,7 +103,9 @@ class Runtime:
         """
         self._loop = asyncio.get_running_loop()
         config = self._config
-        names = at_start(await self.repository.look(), config.mode, config.load_at_start, on_demand=config.on_demand)
+        start = at_start(await self.repository.look(), config.mode, config.load_at_start, on_demand=config.on_demand)
+        left = {entry.name: entry for entry in await self._memory.read()}
+        names = to_resume(start, left.values())
         self._declared.update(names)
         self._outbox = Outbox(self._loop)
         threads = LoadThreads(self._config.load_threads, self._clock, self._loop)
@@ -110,7 +118,7 @@ class Runtime:
             done = itertools.count(1)
             async with asyncio.TaskGroup() as group:
                 for name in names:
-                    group.create_task(self._load_at_start(name, done, len(names)))
+                    group.create_task(self._load_at_start(name, left.get(name), done, len(names)))
             self._started = True
             if config.on_demand:
                 self._demand = OnDemand(
@@ -264,9 +272,13 @@ class Runtime:
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
-    async def _load_at_start(self, name: str, done: Iterator[int], total: int) -> None:
+    async def _load_at_start(
+        self, name: str, remembered: RememberedLoad | None, done: Iterator[int], total: int
+    ) -> None:
+        folder = self._memory.folder
+        override = remembered.override(folder) if remembered is not None and folder is not None else None
         try:
-            await self._keeper.load(name)
+            await self._keeper.load(name, override=override)
         except TrilithError as error:
             _log.error("model '%s' is unavailable: %s", name, error.message)
         self._config.loading(next(done), total, name)
@@ -295,6 +307,8 @@ class Runtime:
 
     def _refuse_route(self, name: str, version: str) -> NoReturn:
         self._check_open()
+        if not self._started and name in self._declared and not self._keeper.models[name].handles:
+            raise NoReadyReplica(f"Request for unknown model: '{name}' is not at ready state: it is about to be loaded")
         handle = self.model(name, version)
         if handle.unloaded:
             raise UnknownModel(f"Request for unknown model: '{name}' has no available versions")

@@ -38,6 +38,8 @@ class RuntimeConfig:
         strict_readiness: whether the runtime is ready only when every model is that should serve.
         keep_statistics: whether statistics go on when a model is loaded again; else they begin anew, as Triton's do.
         drain_timeout_s: how long requests in flight may take when a model or the runtime stops.
+        memory: a folder in which it is kept what clients load and unload, for a runtime that begins there after this
+            one has died; None to keep nothing.
         progress: told of downloads, from the threads that load.
         loading: told at the start after each model, loaded or not: how many are done, of how many, and its name.
     """
@@ -56,6 +58,7 @@ class RuntimeConfig:
     strict_readiness: bool = True
     keep_statistics: bool = True
     drain_timeout_s: float = 30.0
+    memory: Path | None = None
     progress: Progress = silent
     loading: Callable[[int, int, str], None] = _tell_nobody
 

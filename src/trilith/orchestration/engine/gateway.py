@@ -16,6 +16,7 @@ import ssl
 import sys
 import time
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -66,7 +67,12 @@ class Gateway:
         self._service_metrics = ServiceMetrics(self._metrics)
         self._runtime = Runtime(
             *arguments.repositories,
-            config=runtime_config(arguments.repository, compat=arguments.protocol.compat, loading=self._show_loading),
+            config=runtime_config(
+                arguments.repository,
+                compat=arguments.protocol.compat,
+                loads=Path(arguments.loads),
+                loading=self._show_loading,
+            ),
         )
         self._models = ModelDesk(self._runtime)
         self._router = Router(

@@ -24,6 +24,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         tls_client_ca: PEM file, or None.
         protocol: how the Open Inference Protocol is spoken.
         repository: which of their models are served.
+        loads: folder in which it is kept what clients load and unload; the agent removes it at its end.
     """
 
     http_fds: list[int]
@@ -38,6 +39,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     tls_client_ca: str | None
     protocol: ProtocolOptions
     repository: RepositoryOptions
+    loads: str
 
 
 class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ from trilith.orchestration.spec import ServeOptions
 
 _GATEWAY_MODULE = "trilith.orchestration.engine.gateway"
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
+_LOADS = "loads"
 _SNAPSHOT_SUFFIX = ".sources"
 _WORKER_MODULE = "trilith.orchestration.engine.worker"
 
@@ -129,6 +130,7 @@ class Launcher:
             tls_client_ca=options.tls_client_ca,
             protocol=options.protocol,
             repository=options.repository,
+            loads=str(self._uploads / _LOADS),
         )
         return await ChildProcess.start(
             _GATEWAY_MODULE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from trilith.orchestration.engine.control import ModelRow
 from trilith.orchestration.engine.downloads import ShownDownloads
@@ -11,9 +12,16 @@ from trilith.runtime import ControlMode, Runtime, RuntimeConfig
 
 
 def runtime_config(
-    options: RepositoryOptions, *, compat: bool, loading: Callable[[int, int, str], None]
+    options: RepositoryOptions, *, compat: bool, loads: Path, loading: Callable[[int, int, str], None]
 ) -> RuntimeConfig:
-    """The runtime's configuration; `compat`: as Triton's; `loading` is told how far the start is."""
+    """The runtime's configuration.
+
+    Args:
+        options: which models are served.
+        compat: as Triton's.
+        loads: where it is kept what clients load.
+        loading: told how far the start is.
+    """
     return RuntimeConfig(
         mode=ControlMode(options.mode),
         load_at_start=options.load,
@@ -27,6 +35,7 @@ def runtime_config(
         config_name=options.config_name,
         strict_readiness=options.strict_readiness,
         keep_statistics=not compat,
+        memory=loads,
         progress=ShownDownloads(),
         loading=loading,
     )
