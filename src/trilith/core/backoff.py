@@ -9,15 +9,23 @@ class StartBackoff:
     """When something whose processes die may be started again.
 
     The wait doubles with each death in a row, from `first_s` to `most_s`; a process that has run for `healthy_s` clears
-    the count. After `attempts` starts in a row of which none became ready it is given up. One that becomes
-    ready and dies is never given up: what it dies of may be what it is asked, and that may end.
+    the count. After `attempts` starts in a row of which none became ready it is given up, or tried on by whoever
+    uses this, with waits up to `most_failing_s` (None: `most_s`). One that becomes ready and dies is never given up: what it
+    dies of may be what it is asked, and that may end.
     """
 
     def __init__(
-        self, *, first_s: float = 0.1, most_s: float = 10.0, attempts: int = 6, healthy_s: float = 10.0
+        self,
+        *,
+        first_s: float = 0.1,
+        most_s: float = 10.0,
+        most_failing_s: float | None = None,
+        attempts: int = 6,
+        healthy_s: float = 10.0,
     ) -> None:
         self._first_s = first_s
         self._most_s = most_s
+        self._most_failing_s = most_s if most_failing_s is None else most_failing_s
         self._attempts = attempts
         self._healthy_s = healthy_s
         self._deaths: dict[Hashable, int] = {}
@@ -32,7 +40,7 @@ class StartBackoff:
         self._failed_starts[key] = self._failed_starts.get(key, 0) + 1 if ready_for_s is None else 0
         # The first death of a process that did work is replaced at once; storms are slowed.
         wait_s = 0.0 if deaths == 1 and ready_for_s is not None else self._first_s * 2 ** min(deaths - 1, 30)
-        self._not_before[key] = now + min(wait_s, self._most_s)
+        self._not_before[key] = now + min(wait_s, self._most_failing_s if self.given_up(key) else self._most_s)
 
     def not_before(self, key: Hashable) -> float:
         """The earliest instant, in seconds, at which a process may be started; 0.0 for at once."""

@@ -41,7 +41,7 @@ TRANSITIONS: Final[Mapping[tuple[ModelState, ModelEvent], ModelState]] = {
     (ModelState.READY, ModelEvent.RETIRED): ModelState.UNLOADING,
     (ModelState.READY, ModelEvent.STOPPED): ModelState.UNAVAILABLE,
     (ModelState.READY, ModelEvent.LOST): ModelState.UNAVAILABLE,
-    (ModelState.UNAVAILABLE, ModelEvent.LOST): ModelState.UNAVAILABLE,  # it is given up
+    (ModelState.UNAVAILABLE, ModelEvent.LOST): ModelState.UNAVAILABLE,  # it cannot be started again
     (ModelState.UNAVAILABLE, ModelEvent.RESTORED): ModelState.READY,
     (ModelState.UNLOADING, ModelEvent.RETIRED): ModelState.UNLOADING,  # whoever unloaded it gave up
     (ModelState.UNLOADING, ModelEvent.UNLOADED): ModelState.UNAVAILABLE,

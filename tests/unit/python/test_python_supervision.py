@@ -38,21 +38,25 @@ def test_one_start_at_a_time():
     assert supervisor.decide(2.0, heard_at=1.0, abandoned_since=None) == LookAgain(None)
 
 
-def test_a_process_that_cannot_start_is_tried_ever_more_slowly_and_then_no_more():
-    supervisor = running(first_s=1.0, most_s=100.0, attempts=4)
+def test_a_process_that_cannot_start_is_tried_ever_more_slowly_and_comes_back_when_it_can():
+    supervisor = running(first_s=1.0, most_s=5.0, most_failing_s=30.0, attempts=4)
     supervisor.exited(0.0)
-    now, waits = 0.0, []
-    while supervisor.state is not InstanceState.GIVEN_UP:
+    now, waits, failing = 0.0, [], []
+    while len(waits) < 7:
         decision = supervisor.decide(now, heard_at=now, abandoned_since=None)
         if decision == StartProcess():
             supervisor.exited(now)
         else:
             waits.append(decision.at - now)
+            failing.append(supervisor.failing)
             now = decision.at
-    assert waits == [2.0, 4.0, 8.0]
-    assert supervisor.failures == 4
-    assert supervisor.restarts == {"died": 4}
-    assert supervisor.decide(now + 1e6, heard_at=0.0, abandoned_since=None) == LookAgain(None)
+    assert waits == [2.0, 4.0, 5.0, 16.0, 30.0, 30.0, 30.0]
+    assert failing == [False, False, False, True, True, True, True]
+    assert supervisor.decide(now, heard_at=now, abandoned_since=None) == StartProcess()
+    supervisor.started(now)
+    assert not supervisor.failing
+    supervisor.exited(now + 20)
+    assert supervisor.decide(now + 20, heard_at=now, abandoned_since=None) == StartProcess()
 
 
 def test_silence_is_the_end_and_its_kind_is_counted():

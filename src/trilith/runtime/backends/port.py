@@ -154,7 +154,7 @@ class LifeReport:
 
     Attributes:
         alive: whether it takes batches.
-        over: whether it will never again.
+        over: whether nobody should wait for it: it failed too often. It may come back all the same.
         reason: why it does not, as a sentence; "" when it does.
         restarts: how often it was started again so far, by why.
     """

@@ -235,10 +235,12 @@ class PythonBackend(RequestBackend):
     def _down(self, reason: str, short: str) -> None:
         """There is no process any more: its requests are answered, and what comes next is decided."""
         supervisor = self._supervisor
-        supervisor.exited(time.monotonic())
-        over = supervisor.state is InstanceState.GIVEN_UP
+        now = time.monotonic()
+        supervisor.exited(now)
+        over = supervisor.failing
         after = (
-            f"it is given up after {supervisor.failures} failures in a row; load the model again when it is mended"
+            f"it could not be started {supervisor.failures} times in a row and is tried again in "
+            f"{supervisor.not_before - now:.0f} s, and so on until it can"
             if over
             else "it is being restarted"
         )
@@ -290,7 +292,7 @@ class PythonBackend(RequestBackend):
         """Called in a thread of the loop's pool."""
         try:
             process = self._start(complete=False)
-        except Exception as error:  # noqa: BLE001 - whatever keeps it from starting, it is tried again or given up
+        except Exception as error:  # noqa: BLE001 - whatever keeps it from starting, it is tried again
             text = error.message if isinstance(error, TrilithError) else f"{type(error).__name__}: {error}"
             self._later(functools.partial(self._not_started, text))
         else:

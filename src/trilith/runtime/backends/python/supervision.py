@@ -1,12 +1,11 @@
 """What to do about the process of one instance. Pure: what is observed and the instant are arguments.
 
     STARTING -> RUNNING -> WAITING -> STARTING ...        it died, and is started again after a wait
-                             |
-                             +-> GIVEN_UP                 it could not be started, too often in a row
 
 Rule 1: the exit of a process is news at once, whoever caused it. `exited` alone leaves RUNNING.
 Rule 2: a process is killed when it gives no sign of life, or executes what nobody waits for any more.
-Rule 3: restarts are slowed, and end (`StartBackoff`): no storms.
+Rule 3: restarts are slowed (`StartBackoff`): no storms. They never end, as what keeps a process from starting may (a
+    disk, a licence, a service that is away); but after some failures in a row nobody should wait for it: it is failing.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ class InstanceState(enum.StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     WAITING = "waiting"
-    GIVEN_UP = "given up"
     STOPPED = "stopped"
 
 
@@ -64,6 +62,7 @@ class LookAgain:
 Decision = StartProcess | KillProcess | LookAgain
 DIED: Final = "died"
 _KEY: Final = "instance"
+_MOST_FAILING_S: Final = 60.0  # between two starts of what cannot be started
 
 
 class Supervisor:
@@ -76,7 +75,7 @@ class Supervisor:
 
     def __init__(self, limits: LifeLimits, backoff: StartBackoff | None = None) -> None:
         self._limits = limits
-        self._backoff = backoff or StartBackoff()
+        self._backoff = backoff or StartBackoff(most_failing_s=_MOST_FAILING_S)
         self._running_since: float | None = None
         self._killed_for = ""
         self.state = InstanceState.STARTING
@@ -90,15 +89,12 @@ class Supervisor:
 
     def exited(self, now: float) -> None:
         """The process has ended, or could not be started."""
-        if self.state in (InstanceState.STOPPED, InstanceState.GIVEN_UP):
+        if self.state is InstanceState.STOPPED:
             return
         ready_for_s = None if self._running_since is None else now - self._running_since
         self._running_since = None
         self._backoff.exited(_KEY, ready_for_s=ready_for_s, now=now)
         kind, self._killed_for = self._killed_for or DIED, ""
-        if self._backoff.given_up(_KEY):
-            self.state = InstanceState.GIVEN_UP
-            return
         self.restarts[kind] = self.restarts.get(kind, 0) + 1
         self.state = InstanceState.WAITING
 
@@ -133,6 +129,16 @@ class Supervisor:
                 )
             due = min(due, abandoned_since + limits.abandoned_s)
         return LookAgain(due)
+
+    @property
+    def failing(self) -> bool:
+        """Whether it could not be started too often in a row to wait for it; it is tried on."""
+        return self._running_since is None and self._backoff.given_up(_KEY)
+
+    @property
+    def not_before(self) -> float:
+        """The earliest instant of the next start, in seconds."""
+        return self._backoff.not_before(_KEY)
 
     @property
     def failures(self) -> int:
