@@ -10,8 +10,8 @@ class StartBackoff:
 
     The wait doubles with each death in a row, from `first_s` to `most_s`; a process that has run for `healthy_s` clears
     the count. After `attempts` starts in a row of which none became ready it is given up, or tried on by whoever
-    uses this, with waits up to `most_failing_s` (None: `most_s`). One that becomes ready and dies is never given up: what it
-    dies of may be what it is asked, and that may end.
+    uses this, with waits up to `most_failing_s` (None: `most_s`). One that becomes ready and dies is never given up:
+    what it dies of may be what it is asked, and that may end.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ from trilith.core.context import Context
 from trilith.core.request import InferRequest, InferResponse
 from trilith.errors import Draining, NoReadyReplica, TrilithError, UnknownModel
 from trilith.runtime.backends import builtin_backends
-from trilith.runtime.changes import at_start
+from trilith.runtime.changes import ControlMode, at_start
 from trilith.runtime.control import RepositoryControl
 from trilith.runtime.handle import ModelHandle
 from trilith.runtime.keeper import ModelKeeper
@@ -307,7 +307,8 @@ class Runtime:
 
     def _refuse_route(self, name: str, version: str) -> NoReturn:
         self._check_open()
-        if not self._started and name in self._declared and not self._keeper.models[name].handles:
+        known = self._keeper.models.get(name)
+        if not self._started and name in self._declared and (known is None or not known.handles):
             raise NoReadyReplica(f"Request for unknown model: '{name}' is not at ready state: it is about to be loaded")
         handle = self.model(name, version)
         if handle.unloaded:
