@@ -3,7 +3,7 @@
 Rule 1: this is the one file that imports PIL.
 Rule 2: the number of pixels is bounded before a pixel is decoded, and only formats that are decoded in process are read
 (Pillow hands PostScript to another program).
-Rule 3: pixels keep their values and their mode: what PNG cannot hold is a TIFF, and what neither holds is refused. JPEG and
+Rule 3: pixels keep their values and their mode: what PNG cannot hold is a TIFF, what neither holds is refused. JPEG and
     WebP lose something by their nature, and are written only for who asks for them.
 Rule 4: what a file says about its pixels (orientation, resolution, colour profile) goes with them.
 """
