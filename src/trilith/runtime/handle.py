@@ -12,7 +12,7 @@ from trilith.runtime.public_cause import public_cause
 from trilith.runtime.spec import ModelSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
 _REASONS: Final = {
     ModelEvent.FAILED: "failed to load",
@@ -38,12 +38,14 @@ class ModelHandle:
         labels: labels of outputs that have them.
         metadata: free text that the model file carries.
         load_s: seconds that loading it took; None until it is loaded.
+        ask_ready: asks the model itself whether it is ready; None where it has no say.
         recovering: whether it is not ready only because its instances died and are being started again: requests wait.
     """
 
     __slots__ = (
         "_last_event",
         "_siblings",
+        "ask_ready",
         "config",
         "filename",
         "inputs",
@@ -78,6 +80,7 @@ class ModelHandle:
         self.labels: Mapping[str, tuple[str, ...]] = {}
         self.metadata: Mapping[str, str] = {}
         self._siblings = siblings
+        self.ask_ready: Callable[[], Awaitable[bool]] | None = None
         self._last_event: ModelEvent | None = None
 
     @property
@@ -89,6 +92,10 @@ class ModelHandle:
     def ready(self) -> bool:
         """Whether requests may be sent."""
         return self.state is ModelState.READY
+
+    async def says_ready(self) -> bool:
+        """Whether it is ready and, where the model has a say in that, says so itself."""
+        return self.ready and (self.ask_ready is None or await self.ask_ready())
 
     @property
     def unloaded(self) -> bool:

@@ -296,6 +296,7 @@ class Runtime:
             on_life=handle.changed_life,
         )
         handle.became_ready(loaded)
+        handle.ask_ready = served.says_ready if served.asks_ready else None
         served.start()
         return served
 

@@ -243,6 +243,20 @@ class ServedModel:
             self._watch(ticket, ticket.deadline, now)
         return ticket
 
+    @property
+    def asks_ready(self) -> bool:
+        """Whether the model has a say in whether it is ready."""
+        return any(backend.asks_ready for backend in self._backends if isinstance(backend, RequestBackend))
+
+    async def says_ready(self) -> bool:
+        """Whether at least one living instance says that it is ready."""
+        living = [
+            backend.is_ready()
+            for backend, instance in zip(self._backends, self._remote, strict=False)
+            if (instance.life.alive or instance.pending) and isinstance(backend, RequestBackend)
+        ]
+        return any(await asyncio.gather(*living))
+
     def cancel(self, ticket: Ticket) -> None:
         """See `Ticket.cancel`."""
         self._settlement.taken_back(ticket, waited=self._queue.cancel(ticket))

@@ -87,10 +87,15 @@ class TritonPythonModel:
 
 def echo_with(**methods):
     """The echo with methods of its own, each given as the text of its body."""
-    signatures = {"run": "x, request", "execute": "requests", "initialize": "args", "finalize": "", "answer": "request"}
+    signatures = {
+        "run": "x, request",
+        "execute": "requests",
+        "initialize": "args",
+        "answer": "request",
+    }
     text = ECHO
     for name, body in methods.items():
-        arguments = ", ".join(filter(None, ("self", signatures[name])))
+        arguments = ", ".join(filter(None, ("self", signatures.get(name, ""))))
         text += f"\n    def {name}({arguments}):\n{textwrap.indent(textwrap.dedent(body), ' ' * 8)}\n"
     return text
 

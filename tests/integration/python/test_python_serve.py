@@ -81,6 +81,7 @@ def served(repository, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     write_model(repository, "add_sub", ADD_SUB, pbtxt=ADD_SUB_PBTXT)
     write_model(repository, "echo", echo_with(initialize=COUNTING, run=RUN))
+    write_model(repository, "unwilling", echo_with(is_ready="return False"))
     server = Served(repository)
     assert server.ready.wait(40)
     assert hasattr(server, "http"), "".join(server.lines)
@@ -97,6 +98,8 @@ def test_tritonclient_over_http_and_grpc(served):
         with module.InferenceServerClient(f"127.0.0.1:{port}") as client:
             assert client.is_server_ready()
             assert client.is_model_ready("add_sub")
+            assert not client.is_model_ready("unwilling")
+            assert not client.is_model_ready("nobody")
             inputs = [module.InferInput(name, [1, 4], "FP32") for name in ("INPUT0", "INPUT1")]
             for each in inputs:
                 each.set_data_from_numpy(first)

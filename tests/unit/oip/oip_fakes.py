@@ -30,6 +30,9 @@ class FakeModel:
         self.inputs = (TensorSpec(name="IN", datatype=datatype, shape=(-1, 4)),)
         self.outputs = (TensorSpec(name="OUT", datatype=datatype, shape=(-1, 4)),)
 
+    async def says_ready(self):
+        return self.state == "READY"
+
     def config_proto(self):
         messages = model_config_messages()
         config = messages.ModelConfig(name=self.name, max_batch_size=8)

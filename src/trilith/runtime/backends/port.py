@@ -198,6 +198,15 @@ class RequestBackend(ABC):
         """Makes it take batches. `on_life` is told of each change, the first time that it is alive."""
 
     @property
+    def asks_ready(self) -> bool:
+        """Whether the model has a say in whether it is ready. After `load`."""
+        return False
+
+    async def is_ready(self) -> bool:
+        """What the model says, where it has a say. While it is alive."""
+        return True
+
+    @property
     def has_room(self) -> bool:
         """Whether it takes another batch before the last one has ended."""
         return False

@@ -74,13 +74,13 @@ def model_metadata(model: ModelPort) -> dict[str, Any]:
     }
 
 
-def takes_requests(runtime: RuntimePort, name: str, version: str) -> bool:
-    """Whether a model version is ready, or not in memory and loaded when somebody wants it."""
+async def takes_requests(runtime: RuntimePort, name: str, version: str) -> bool:
+    """Whether a model version is ready and says so, or is not in memory and loaded when somebody wants it."""
     try:
         model = runtime.model(name, version)
     except UnknownModel:
         return runtime.absent(name)
-    return is_ready(model) or (model.unloaded and runtime.absent(name))
+    return await model.says_ready() or (model.unloaded and runtime.absent(name))
 
 
 async def present(runtime: RuntimePort, name: str) -> None:

@@ -84,13 +84,15 @@ class OipGrpc:
             b"ServerLive": self._server_live,
             b"ServerReady": self._server_ready,
             b"ServerMetadata": self._server_metadata,
-            b"ModelReady": self._model_ready,
             b"ModelMetadata": self._model_metadata,
             b"ModelConfig": self._model_config,
             b"ModelStatistics": self._model_statistics,
             **{name.encode(): functools.partial(switched_off.answer_grpc, name) for name in switched_off.methods()},
         }
-        self._repository_methods = grpc_methods(runtime.repository, whole_causes=options.compat)
+        self._late_methods: dict[bytes, Callable[[Any], Coroutine[Any, Any, Any]]] = {
+            **grpc_methods(runtime.repository, whole_causes=options.compat),
+            b"ModelReady": self._model_ready,
+        }
 
     def __call__(self, call: GrpcCall) -> Coroutine[Any, Any, None] | None:
         """Answers, or will answer from a callback (None), or when the repository has done what was asked."""
@@ -109,7 +111,7 @@ class OipGrpc:
             call.on_cancel = exchange.abandon
             exchange.start()
             return None
-        if (work := self._repository_methods.get(method)) is not None:
+        if (work := self._late_methods.get(method)) is not None:
             return self._answer_late(call, method.decode(), work)
         if method in _LOADS and (model := self._absent_model(call, method)):
             return self._answer_when_present(call, method.decode(), model)
@@ -174,8 +176,8 @@ class OipGrpc:
     def _server_metadata(self, _: Any) -> Any:
         return service_messages().ServerMetadataResponse(**describe.server_metadata(self._server_name))
 
-    def _model_ready(self, request: Any) -> Any:
-        ready = describe.takes_requests(self._runtime, request.name, request.version)
+    async def _model_ready(self, request: Any) -> Any:
+        ready = await describe.takes_requests(self._runtime, request.name, request.version)
         return service_messages().ModelReadyResponse(ready=ready)
 
     def _model_metadata(self, request: Any) -> Any:

@@ -107,6 +107,8 @@ class OipHttp:
             request.on_disconnect = exchange.abandon
             exchange.start()
             return None
+        if route.endpoint == "model_ready":
+            return self._answer_model_ready(request, route)
         if request.method == "POST":
             return self._answer_late(request, route)
         if route.endpoint in _LOADS and self._runtime.absent(route.model):
@@ -159,6 +161,9 @@ class OipHttp:
             _log.exception("answering %s failed", route.endpoint)
             self._refuse(request, Bug(f"{route.endpoint} failed; the server's log says more"), route.endpoint)
             return
+        self._respond(request, route, status, answer)
+
+    def _respond(self, request: HttpRequest, route: Route, status: int, answer: bytes) -> None:
         self._front.began()
         try:
             request.respond(status, answer)
@@ -176,8 +181,6 @@ class OipHttp:
                 return 200, orjson.dumps(describe.server_metadata(self._server_name))
             case "live" | "ready":
                 return self._health(route.endpoint)
-            case "model_ready":
-                return self._model_ready(route)
             case "model_config":
                 model = describe.ready_model(runtime, route.model, route.version)
                 return 200, orjson.dumps(describe.config(model.config_proto()))
@@ -201,10 +204,13 @@ class OipHttp:
             status, truth = 200, b"true"
         return status, b"" if self._compat else b'{"%s":%s}' % (endpoint.encode(), truth)
 
-    def _model_ready(self, route: Route) -> tuple[int, bytes]:
-        if describe.takes_requests(self._runtime, route.model, route.version):
-            return 200, b"" if self._compat else orjson.dumps({"name": route.model, "ready": True})
-        return NOT_READY_STATUS, orjson.dumps({"error": "Model version not ready", "name": route.model, "ready": False})
+    async def _answer_model_ready(self, request: HttpRequest, route: Route) -> None:
+        """A model may have a say in whether it is ready, and take some time to say it."""
+        ready = await describe.takes_requests(self._runtime, route.model, route.version)
+        status, answer = NOT_READY_STATUS, {"error": "Model version not ready", "name": route.model, "ready": False}
+        if ready:
+            status, answer = 200, {"name": route.model, "ready": True}
+        self._respond(request, route, status, b"" if ready and self._compat else orjson.dumps(answer))
 
     def error_form(self, request: HttpRequest, error: TrilithError, status: int) -> tuple[int, bytes]:
         """How the server's own refusals are told: as `ErrorForm`, with text under `error` for the paths under `/v2`.

@@ -55,6 +55,10 @@ class ModelPort(Protocol):
         """Declared outputs, with the batch dimension."""
         ...
 
+    async def says_ready(self) -> bool:
+        """Whether it is ready and, where the model has a say in that, says so itself."""
+        ...
+
     @property
     def load_s(self) -> float | None:
         """Seconds that loading it took; None until it is loaded."""

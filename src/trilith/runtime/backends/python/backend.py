@@ -52,6 +52,7 @@ from trilith.runtime.unexpected import unexpected
 
 FINALIZE_TIMEOUT_S: Final = 30.0
 BUSY_TIMEOUT_S: Final = 1.0
+READY_TIMEOUT_S: Final = 5.0
 _TICK_S: Final = 0.1  # while something runs: how soon a model sees that a caller went away
 _IDLE_TICK_S: Final = 1.0
 _EXIT_AFTER_LOSS_S: Final = 2.0
@@ -70,6 +71,7 @@ class PythonBackend(RequestBackend):
         self._loading = Loading(file, self._name, self._hear)
         self._answering = Answering(file.model, control)
         self._asked: set[asyncio.Task[None]] = set()
+        self._readiness: asyncio.Future[bool] | None = None
         self._supervisor = Supervisor(life_limits(file))
         self._closing = threading.Lock()  # held while the process to end may change
         self._closed = False
@@ -110,7 +112,7 @@ class PythonBackend(RequestBackend):
             process.kill(reason)
 
     def _start(self, *, complete: bool) -> InstanceProcess:
-        process = self._loading.new_process(self._exited, self._asks)
+        process = self._loading.new_process(self._exited, self._asks, self._says_ready)
         with self._closing:
             if self._closed:
                 raise SetupError(f"model '{self._file.model}' was stopped")
@@ -185,6 +187,31 @@ class PythonBackend(RequestBackend):
             outcome = call.failed(unexpected(f"reading an answer of model '{self._file.model}'", error))
         call.on_done(outcome)
 
+    @property
+    def asks_ready(self) -> bool:
+        """See `RequestBackend.asks_ready`."""
+        return self._loading.asks_ready
+
+    async def is_ready(self) -> bool:
+        """See `RequestBackend.is_ready`. A model that has not answered within 5 s is not ready."""
+        process = self._process
+        if process is None or self._peer is None or self._loop is None:
+            return False
+        if self._readiness is None:
+            self._readiness = self._loop.create_future()
+            process.ask_ready()
+        done, _ = await asyncio.wait([self._readiness], timeout=READY_TIMEOUT_S)
+        return any(answer.result() for answer in done)
+
+    def _says_ready(self, process: InstanceProcess, ready: bool) -> None:
+        """Called in the watching thread."""
+        self._later(functools.partial(self._answer_ready, process, ready))
+
+    def _answer_ready(self, process: InstanceProcess, ready: bool) -> None:
+        if process is self._process and self._readiness is not None:
+            self._readiness.set_result(ready)
+            self._readiness = None
+
     def _asks(self, process: InstanceProcess, question: Question) -> None:
         """Called in the watching thread."""
         if self._peer is None:
@@ -229,6 +256,7 @@ class PythonBackend(RequestBackend):
             return  # it was replaced, or it ended while it loaded, which the loading thread sees
         peer, self._peer = self._peer, None
         peer.abort()
+        self._answer_ready(process, False)
         self._process = None
         self._down(f"{process.epitaph()}{process.last_lines()}", process.epitaph())
 
@@ -330,6 +358,9 @@ class PythonBackend(RequestBackend):
         if self._peer is not None:
             self._peer.abort()
             self._peer = None
+        if self._readiness is not None:
+            self._readiness.set_result(False)
+            self._readiness = None
         for task in self._asked:
             task.cancel()
         ended, self._running = list(self._running.values()), {}

@@ -166,6 +166,20 @@ class HostedModel:
             buffers += parts
         return BatchAnswer(answers), buffers
 
+    @property
+    def asks_ready(self) -> bool:
+        """Whether the model has a say in whether it is ready."""
+        return hasattr(self._model, "is_ready")
+
+    def says_ready(self) -> bool:
+        """What the model's `is_ready` says; False when it raises, which is printed."""
+        try:
+            found = self._model.is_ready()
+            return bool(asyncio.run(found) if inspect.iscoroutine(found) else found)
+        except BaseException:  # noqa: BLE001 - a model is the user's code
+            traceback.print_exc()
+            return False
+
     def finalize(self) -> None:
         """Calls `finalize` if there is one; what it raises is printed."""
         if hasattr(self._model, "finalize"):

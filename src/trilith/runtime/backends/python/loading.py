@@ -26,6 +26,7 @@ from trilith.runtime.backends.python.messages import (
     Initialize,
     Message,
     Question,
+    Ready,
     Said,
     Warm,
 )
@@ -46,6 +47,7 @@ class Loading:
 
     Attributes:
         spec: the configuration; completed, once a process has loaded it.
+        asks_ready: whether the model has a say in whether it is ready.
     """
 
     def __init__(self, file: ModelFile, name: str, hear: Callable[[Message], None]) -> None:
@@ -55,6 +57,7 @@ class Loading:
         self._interpreter = ""
         self._samples: list[Warm] = []
         self.spec = file.spec
+        self.asks_ready = False
 
     def prepare(self) -> None:
         """Finds the file and the Python that runs it; makes its environment when it has one.
@@ -72,10 +75,11 @@ class Loading:
         self,
         on_exit: Callable[[InstanceProcess], None],
         on_question: Callable[[InstanceProcess, Question], None],
+        on_readiness: Callable[[InstanceProcess, bool], None],
     ) -> InstanceProcess:
         """A process that is not started."""
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        return InstanceProcess(self._interpreter, environment, self._name, on_exit, on_question)
+        return InstanceProcess(self._interpreter, environment, self._name, on_exit, on_question, on_readiness)
 
     def load(self, process: InstanceProcess, *, complete: bool) -> None:
         """Starts the process and lets it load and warm up the model; ends it when it cannot.
@@ -105,7 +109,8 @@ class Loading:
             if complete and isinstance(answer, Completed):
                 self.spec = completed_spec(self.spec, answer.config)
                 config = config_json(self.spec)
-            process.ask(Initialize(config=config), self._hear)
+            ready = process.ask(Initialize(config=config), self._hear)
+            self.asks_ready = isinstance(ready, Ready) and ready.asks
             for sample in self._samples:
                 process.ask(sample, self._hear)
         except SetupError as error:

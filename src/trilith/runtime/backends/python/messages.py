@@ -68,8 +68,10 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=
     config: str
 
 
-class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The model is initialized, or has executed what it should."""
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+    """The model is initialized, or has executed what it should. `asks`: it has a method `is_ready`."""
+
+    asks: bool = False
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):

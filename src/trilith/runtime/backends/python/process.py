@@ -27,6 +27,7 @@ from trilith.core.foreign import shortened
 from trilith.errors import ModelError, SetupError
 from trilith.runtime.backends.python import messages
 from trilith.runtime.backends.python.messages import Failed, Message, Question, Told
+from trilith.runtime.backends.python.readiness import ASK, NO, YES
 
 _MODULE: Final = "trilith.runtime.backends.python.worker"
 _FOREIGN: Final = "does the model write to, or close, file descriptors that it did not open?"
@@ -48,6 +49,7 @@ class InstanceProcess:
         name: of the instance, for messages and threads.
         on_exit: called once in the watching thread when it has ended.
         on_question: called in the watching thread when its model asks something; `tell` answers.
+        on_readiness: called in the watching thread with what its model said of itself after `ask_ready`.
 
     Attributes:
         socket: the connection to it: messages first, frames when it is ready.
@@ -61,6 +63,7 @@ class InstanceProcess:
         name: str,
         on_exit: Callable[[InstanceProcess], None],
         on_question: Callable[[InstanceProcess, Question], None],
+        on_readiness: Callable[[InstanceProcess, bool], None],
     ) -> None:
         self.socket, self._their_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._lifeline, self._their_lifeline = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -70,6 +73,7 @@ class InstanceProcess:
         self._name = name
         self._on_exit = on_exit
         self._on_question = on_question
+        self._on_readiness = on_readiness
         self._lines: deque[bytes] = deque(maxlen=_KEPT_LINES)
         self._partial = b""
         self._kill_reason = ""
@@ -128,6 +132,11 @@ class InstanceProcess:
         """Answers the question that its model asked. Nothing happens when the process is gone."""
         with contextlib.suppress(OSError):
             messages.send(self._desk, answer)
+
+    def ask_ready(self) -> None:
+        """Asks its model whether it is ready."""
+        with contextlib.suppress(OSError):
+            self._lifeline.send(ASK)
 
     def kill(self, reason: str) -> None:
         """SIGKILL. The reason becomes part of its epitaph."""
@@ -264,6 +273,8 @@ class InstanceProcess:
             data = b""
         if data:
             self.heard_at = time.monotonic()
+            if YES in data or NO in data:
+                self._on_readiness(self, data.rfind(YES) > data.rfind(NO))
         else:
             self.lost("it closed the descriptor by which it tells that it lives")
         return len(data)

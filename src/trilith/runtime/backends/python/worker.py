@@ -45,6 +45,7 @@ from trilith.runtime.backends.python.messages import (
 from trilith.runtime.backends.python.packing import BatchAnswer, decode_requests, encode_answer
 from trilith.runtime.backends.python.pb_utils.control import Desk
 from trilith.runtime.backends.python.pb_utils.observe import Outlet
+from trilith.runtime.backends.python.readiness import ASK, Readiness
 from trilith.wire.tensors import Buffer
 
 _SIGN_OF_LIFE_S: Final = 1.0
@@ -65,6 +66,7 @@ class Worker:
         self._stopping = False
         self._serving = False
         self._peer: Peer | None = None
+        self._readiness: Readiness | None = None
 
     def run(self) -> None:
         """Loads the model and serves it until the lifeline or the connection ends."""
@@ -95,7 +97,8 @@ class Worker:
                 raise ModelError(f"expected to be told to initialize, got {type(initialize).__name__}")
             hosted.initialize(initialize.config)
             forks.end_if_forked()
-            messages.send(self._socket, Ready())
+            self._readiness = Readiness(self._lifeline, hosted.says_ready)
+            messages.send(self._socket, Ready(asks=hosted.asks_ready))
             while not isinstance(message := messages.receive(self._socket), Serve):
                 self._warm(hosted, message)
                 messages.send(self._socket, Ready())
@@ -223,7 +226,10 @@ class Worker:
             while True:
                 self._lifeline.send(b".")
                 if poll.poll(_SIGN_OF_LIFE_S * 1e3):
-                    break
+                    if ASK not in self._lifeline.recv(64):
+                        break
+                    if self._readiness is not None:
+                        self._readiness.ask()
         if self._serving:
             self._loop.call_soon_threadsafe(self._stop)
         else:
