@@ -24,6 +24,14 @@ _UNITS_S: Final = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 _CONTENT_TYPE_JSON: Final = "application/json"
 
 
+def _file_or_dash(_: object, value: Path | None) -> None:
+    if value is not None and str(value).startswith("-") and str(value) != "-":
+        raise ValueError(f"expected a file, or - for standard output; got {value}")
+
+
+_OR_DASH: Final = Parameter(allow_leading_hyphen=True, validator=_file_or_dash)
+
+
 def bench(
     url: str,
     /,
@@ -37,8 +45,8 @@ def bench(
     content_type: str | None = None,
     timeout: str = "30s",
     pid: int | None = None,
-    json: Path | None = None,
-    csv: Path | None = None,
+    json: Annotated[Path | None, _OR_DASH] = None,
+    csv: Annotated[Path | None, _OR_DASH] = None,
 ) -> int:
     """Measure an HTTP endpoint under load, and show which floor takes the time.
 

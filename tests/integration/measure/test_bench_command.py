@@ -7,10 +7,10 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
+from trilith.cli import main
 from trilith.cli.bench import bench
 from trilith.errors import SetupError
 
@@ -80,9 +80,24 @@ def test_table_json_and_csv(echo_port, tmp_path, capsys):
     assert len(list(csv.DictReader((tmp_path / "report.csv").read_text().splitlines()))) == 2
 
 
-def test_json_on_standard_output_comes_alone(echo_port, capfdbinary):
-    bench(f"http://127.0.0.1:{echo_port}/", concurrency="1", duration="50ms", warmup="0s", json=Path("-"))
-    assert json.loads(capfdbinary.readouterr().out)["levels"]
+@pytest.mark.parametrize("option", ["--json", "--csv"])
+def test_figures_on_standard_output_come_alone(echo_port, capfdbinary, option):
+    measured = ("--concurrency", "1", "--duration", "50ms", "--warmup", "0s")
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", f"http://127.0.0.1:{echo_port}/", *measured, option, "-"])
+    assert ended.value.code == 0
+    shown = capfdbinary.readouterr().out
+    if option == "--json":
+        assert json.loads(shown)["levels"]
+    else:
+        assert len(list(csv.DictReader(shown.decode().splitlines()))) == 1
+
+
+def test_an_option_is_no_file(echo_port, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", f"http://127.0.0.1:{echo_port}/", "--json", "--csv", "x"])
+    assert ended.value.code == 2
+    assert "expected a file, or - for standard output; got --csv" in capsys.readouterr().err
 
 
 def test_a_wrong_request_is_told_at_once(echo_port):

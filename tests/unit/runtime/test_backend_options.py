@@ -94,7 +94,9 @@ def test_a_library_that_is_not_installed_says_what_brings_it(
 
 
 @pytest.mark.parametrize("backend", ["pytorch", "openvino", "sklearn", "xgboost", "lightgbm", "fil"])
-def test_no_file_and_an_empty_one_need_no_library(tmp_path, backend):
+def test_no_file_and_an_empty_one_need_no_library(tmp_path, monkeypatch, backend):
+    for library in ("torch", "openvino", "sklearn", "xgboost", "lightgbm"):
+        monkeypatch.setitem(sys.modules, library, None)
     kind = builtin_backends()[backend]
     path = tmp_path / kind.filename
     with pytest.raises(UnknownReference, match=f"there is no model file {path}"):

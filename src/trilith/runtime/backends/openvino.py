@@ -74,7 +74,7 @@ class OpenvinoBackend:
             InvalidConfig: a parameter, or the device, is unknown to it.
             SetupError: the file is no model that it can run.
         """
-        library, path = _library(), model_path(self._file)
+        path, library = model_path(self._file), _library()
         device, extension, properties = _properties(self._file)
         if path.suffix not in _SUFFIXES:
             expected = " or ".join(_SUFFIXES)

@@ -63,7 +63,7 @@ class PytorchBackend:
             InvalidConfig: a parameter or the name of a tensor is wrong.
             SetupError: the file is no such model, or does not say what it takes and the configuration does not either.
         """
-        torch, path = _library(), model_path(self._file)
+        path, torch = model_path(self._file), _library()
         self._read_options(torch)
         members = _members(path)
         try:
