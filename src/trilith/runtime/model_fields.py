@@ -22,6 +22,7 @@ from trilith.runtime.ranges import (
     INT64,
     LEVELS,
     MICROSECONDS,
+    UINT32,
     VERSIONS,
     WARMUPS,
     Range,
@@ -32,7 +33,7 @@ _POLICY: Final[_Tree] = {
     "timeout_action": None,
     "default_timeout_microseconds": MICROSECONDS,
     "allow_timeout_override": None,
-    "max_queue_size": INT32,
+    "max_queue_size": UINT32,
 }
 _WARMUP_INPUT: Final[_Tree] = {
     "data_type": None,
@@ -45,7 +46,7 @@ HONOURED: Final[_Tree] = {
     "name": None,
     "platform": None,
     "backend": None,
-    "version_policy": {"latest": {"num_versions": INT32}, "all": {}, "specific": {"versions": VERSIONS}},
+    "version_policy": {"latest": {"num_versions": UINT32}, "all": {}, "specific": {"versions": VERSIONS}},
     "max_batch_size": INT32,
     "input": {
         "name": None,
@@ -79,6 +80,8 @@ HONOURED: Final[_Tree] = {
 
 STRING_OR_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*')
 """What of the text format is no field."""
+_ESCAPE: Final = re.compile(r"\\(?P<escaped>[0-7]{1,3}|[xX][0-9a-fA-F]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+_ESCAPED: Final = frozenset("abfnrtv\\'\"?")
 _TOKEN: Final = re.compile(r"[A-Za-z_]\w*|[{}<>]")
 _NO_NUMBER: Final = re.compile(r": (?:Value out of range|Couldn't parse integer): (?P<got>\S+)$")
 
@@ -91,6 +94,23 @@ def check_fields(config: Message) -> None:
     """
     for path, number, allowed in _numbers(config, HONOURED):
         allowed.check(path, number)
+
+
+def check_escapes(text: str) -> None:
+    """Sees that every escape in a string is one of the text format: its parser would guess, and warn of it.
+
+    Raises:
+        InvalidConfig: one is not; the message begins with its line.
+    """
+    for string in STRING_OR_COMMENT.finditer(text):
+        if string[0][0] == "#":
+            continue
+        for found in _ESCAPE.finditer(string[0], 1, len(string[0]) - 1):
+            escaped = found["escaped"]
+            octal = escaped[0] in "01234567" and int(escaped, 8) < 256
+            if not (octal or (escaped[0] in "xXuU" and len(escaped) > 1) or escaped in _ESCAPED):
+                line = text.count("\n", 0, string.start()) + 1
+                raise InvalidConfig(f"line {line}: no such escape in a string: {found[0]!r}; a backslash is '\\\\'")
 
 
 def parse_problem(text: str, error: text_format.ParseError) -> str:

@@ -18,7 +18,7 @@ from google.protobuf import text_format
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.joining import BatchInput, BatchInputKind, BatchOutput
-from trilith.runtime.model_fields import STRING_OR_COMMENT, check_fields, parse_problem
+from trilith.runtime.model_fields import STRING_OR_COMMENT, check_escapes, check_fields, parse_problem
 from trilith.runtime.ranges import THREADS
 from trilith.runtime.schedule import QueuePolicy, TimeoutAction
 from trilith.runtime.spec import (
@@ -64,7 +64,10 @@ def parse_model_pbtxt(text: str, name: str, *, source: str) -> ModelSpec:
     """The same from the text of such a file; `source` is its name in messages."""
     config: Any = model_config_messages().ModelConfig()
     try:
+        check_escapes(text)
         text_format.Parse(text, config)
+    except InvalidConfig as error:
+        raise InvalidConfig(f"{source}: {error.message}") from error
     except text_format.ParseError as error:
         raise InvalidConfig(f"{source}: {parse_problem(text, error)}") from error
     try:

@@ -44,6 +44,7 @@ from trilith.runtime.spec import (
 )
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=ranges.INT32.most)]
+Size = Annotated[int, msgspec.Meta(ge=0, le=ranges.UINT32.most)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=ranges.INT32.most)]
 Axis = Annotated[int, msgspec.Meta(ge=-64, le=63)]  # of an array of NumPy's
 Version = Annotated[int, msgspec.Meta(ge=1, le=ranges.VERSIONS.most)]
@@ -123,7 +124,7 @@ class _Batching(_Strict, frozen=True):
     preferred: list[Positive] = []
     max_wait_ms: Milliseconds = 0.0
     max_queue_rows: Positive | None = None
-    max_queue_size: Count = 0
+    max_queue_size: Size = 0
     preserve_ordering: bool = False
 
 
@@ -131,7 +132,7 @@ class _Policy(_Strict, frozen=True):
     timeout_ms: Limit | None = None
     timeout_action: Literal["reject", "delay"] = "reject"
     allow_timeout_override: bool = True
-    max_size: Count = 0
+    max_size: Size = 0
 
 
 class _Queue(_Policy, frozen=True):

@@ -34,6 +34,7 @@ class Range(NamedTuple):
 
 INT32: Final = Range(0, (1 << 31) - 1)
 """Counts of rows and requests: what Triton's message holds."""
+UINT32: Final = Range(0, (1 << 32) - 1)
 INT64: Final = Range(1, (1 << 63) - 1)
 DIMENSION: Final = Range(-1, (1 << 63) - 1)
 VERSIONS: Final = Range(1, (1 << 63) - 1)

@@ -109,6 +109,20 @@ def test_what_is_no_number_is_said_in_the_parsers_words():
         parse_model_pbtxt("max_batch_size 7 7", "m", source="c")
 
 
+@pytest.mark.parametrize("escape", ["\\>", "\\8", "\\777", "\\x", "\\u12", "\\ "])
+def test_an_escape_that_is_none_is_refused(escape):
+    """The parser of protobuf guesses what it means, and warns."""
+    with pytest.raises(InvalidConfig, match=r"c: line 2: no such escape in a string: "):
+        parse_model_pbtxt(
+            f'# "\\>"\nname: "m" parameters {{ key: "k{escape}" value {{ string_value: "v" }} }}', "m", source="c"
+        )
+
+
+def test_escapes_of_the_text_format_are_read():
+    text = r"""parameters { key: 'k' value { string_value: "a\n\101\x41\'\"\\\u0041\0" } }"""
+    assert parse_model_pbtxt(text, "m", source="c").parameters["k"] == "a\nAA'\"\\A\0"
+
+
 def yaml_numbers(info, path="$", seen=()):
     """The numbers of a type of msgspec's, with their paths."""
     if isinstance(info, msgspec.inspect.IntType | msgspec.inspect.FloatType):

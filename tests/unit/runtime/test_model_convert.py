@@ -60,7 +60,7 @@ def configs(draw):
         batching = config.dynamic_batching
         batching.SetInParent()
         batching.preferred_batch_size.extend(draw(st.lists(st.integers(1, 64), max_size=2)))
-        batching.max_queue_delay_microseconds = draw(st.integers(0, 100) | st.integers(0, 2**60))
+        batching.max_queue_delay_microseconds = draw(st.integers(0, 100) | st.integers(0, 2**44))
         batching.preserve_ordering = draw(st.booleans())
         if draw(st.booleans()):
             batching.default_queue_policy.CopyFrom(draw(policies()))

@@ -1,0 +1,335 @@
+"""Every reader of octets or texts from outside: what it is given when all is well, and how it may refuse the rest."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from hpack import Encoder
+
+from trilith.core.request import InferRequest
+from trilith.errors import InvalidConfig, InvalidInput, TrilithError
+from trilith.runtime.model_pbtxt import parse_model_pbtxt
+from trilith.runtime.model_yaml import load_model_yaml
+from trilith.runtime.sources.reference import parse_source
+from trilith.service.codecs.multipart import parse_form
+from trilith.wire import frames as transport
+from trilith.wire.batches import BatchItem, decode_batch, encode_batch
+from trilith.wire.calls import CallMeta, pack_meta, unpack_call, unpack_result
+from trilith.wire.frame_reader import FrameReader
+from trilith.wire.grpc_compression import inflate
+from trilith.wire.grpc_messages import Compressed, MessageReader
+from trilith.wire.http1 import HttpLimits, RequestReader
+from trilith.wire.http2 import Http2Connection, Http2Limits
+from trilith.wire.http2 import frames as http2
+from trilith.wire.http2.errors import ConnectionFault
+from trilith.wire.http2.header_decoder import HeaderDecoder
+from trilith.wire.http2.request_head import MalformedHeaders
+from trilith.wire.tensors import pack_request, unpack_request
+
+_MOST_BYTES = 1 << 16
+_FRAMES = transport.FrameLimits(max_frame_bytes=4 << 20, max_meta_bytes=1 << 20, max_buffers=64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """One reader.
+
+    Attributes:
+        name: as CONTRIBUTING lists it.
+        samples: what it reads without a complaint.
+        read: reads octets.
+        refusals: what it may raise.
+        spice: octets that mean something to it, for the damage.
+        inputs: how many damaged inputs it gets in every run of the tests, ...
+        inputs_full: ... and in the full ones.
+    """
+
+    name: str
+    samples: Sequence[bytes]
+    read: Callable[[bytes], object]
+    refusals: tuple[type[Exception], ...]
+    spice: bytes
+    inputs: int
+    inputs_full: int
+
+
+class _Sink:
+    """Takes what a request reader finds."""
+
+    def head_received(self, reader: RequestReader) -> None:
+        assert len(reader.headers) <= HttpLimits().max_headers
+
+    def body_received(self, chunk: bytes) -> None:
+        assert chunk
+
+    def message_received(self) -> None:
+        """Whole."""
+
+
+def _http1(octets: bytes) -> None:
+    reader = RequestReader(_Sink(), HttpLimits(max_body_bytes=1000))
+    half = len(octets) // 2
+    for piece in (octets[:half], octets[half:]):
+        if reader.feed(piece) is not None:
+            return
+
+
+def _http2(octets: bytes) -> None:
+    connection = Http2Connection(Http2Limits(max_header_list_bytes=4096), now=0.0)
+    half = len(octets) // 2
+    for piece in (octets[:half], octets[half:]):
+        connection.receive(piece, 0.0)
+    written = connection.take_output(1 << 20)
+    at = 0
+    while at < len(written) and octets.startswith(http2.PREFACE):  # what we answer is frames, whatever came then
+        at += 9 + int.from_bytes(written[at : at + 3], "big")
+    assert at == len(written) or not octets.startswith(http2.PREFACE)
+
+
+def _hpack(octets: bytes) -> None:
+    decoder = HeaderDecoder(max_list_bytes=4096)
+    for block in octets.split(b"|||"):
+        fields = decoder.decode(block)
+        assert sum(len(name) + len(value) + 32 for name, value in fields.fields) <= 4096
+        fields.request_head()
+
+
+def _grpc(octets: bytes) -> None:
+    for message in MessageReader(_MOST_BYTES).feed(octets):
+        if isinstance(message, Compressed):
+            assert len(inflate(message.octets, b"gzip", max_bytes=_MOST_BYTES)) <= _MOST_BYTES
+        assert len(message) <= _MOST_BYTES
+
+
+def _frames(octets: bytes) -> None:
+    reader = FrameReader(_FRAMES)
+    at = 0
+    while at < len(octets) and reader.failure is None:
+        room = reader.buffer()
+        piece = octets[at : at + len(room)]
+        room[: len(piece)] = piece
+        at += len(piece)
+        for frame in reader.received(len(piece)):
+            transport.decode_error(frame.meta)
+
+
+def _envelopes(octets: bytes) -> None:
+    errors = []
+    for read in (unpack_call, unpack_result, lambda raw: decode_batch(raw, 2)):
+        try:
+            read(octets)
+        except InvalidInput as error:
+            errors.append(error)
+    if len(errors) == 3:
+        raise errors[0]
+
+
+def _tensors(octets: bytes) -> None:
+    size = int.from_bytes(octets[:2], "big")
+    head, rest = octets[2 : 2 + size], octets[2 + size :]
+    request = unpack_request([head, rest])
+    for array in request.inputs.values():
+        assert array.nbytes <= len(rest) or array.dtype == object
+
+
+def _pbtxt(octets: bytes) -> None:
+    parse_model_pbtxt(octets.decode("utf-8", "replace"), "m", source="config.pbtxt")
+
+
+def _form(octets: bytes) -> None:
+    parse_form("multipart/form-data; boundary=b", octets)
+
+
+def _reference(octets: bytes) -> None:
+    parse_source(octets.decode("utf-8", "replace"))
+
+
+def yaml_reader(folder: Path) -> Callable[[bytes], object]:
+    """Reads a `model.yaml` as it is read from a repository."""
+    path = folder / "model.yaml"
+
+    def read(octets: bytes) -> object:
+        path.write_bytes(octets)
+        return load_model_yaml(path, "m")
+
+    return read
+
+
+def _http2_sample() -> bytes:
+    encoder = Encoder()
+    fields = [(":method", "POST"), (":scheme", "http"), (":path", "/s/M"), ("content-type", "application/grpc")]
+    start = http2.PREFACE + http2.settings_frame([(3, 100), (4, 70_000)]) + http2.frame(http2.SETTINGS, http2.ACK, 0)
+    calls = b"".join(
+        http2.frame(http2.HEADERS, http2.END_HEADERS, number, encoder.encode(fields))
+        + http2.frame(http2.DATA, http2.END_STREAM, number, b"\0\0\0\0\5hello")
+        for number in (1, 3)
+    )
+    split = encoder.encode([*fields, ("x-long", "v" * 50)])
+    continued = http2.frame(http2.HEADERS, 0, 5, split[:20]) + http2.frame(
+        http2.CONTINUATION, http2.END_HEADERS, 5, split[20:]
+    )
+    rest = http2.frame(http2.PING, 0, 0, b"12345678") + http2.window_update_frame(0, 1000) + http2.reset_frame(5, 8)
+    return start + calls + continued + rest
+
+
+def _hpack_sample() -> bytes:
+    encoder = Encoder()
+    fields = [(":method", "POST"), (":scheme", "http"), (":path", "/s/M"), ("x-own", "value"), ("te", "trailers")]
+    return b"|||".join(encoder.encode(fields, huffman=huffman) for huffman in (True, False, True))
+
+
+def _frame_sample() -> bytes:
+    parts = transport.encode_with_buffers(transport.CALL, 7, b"meta", [b"abc", b"x" * 20], _FRAMES)
+    small = transport.encode_small(transport.CALL, 8, b"meta", b"buffer", 1, 2, 3.0, 4.0)
+    return b"".join(parts) + small
+
+
+def _tensor_sample() -> bytes:
+    request = InferRequest(model="m", inputs={"x": np.ones((2, 3), np.float32)}, parameters={"a": 1})
+    head, tensor = pack_request(request)
+    return len(head).to_bytes(2, "big") + bytes(head) + bytes(tensor)
+
+
+_PBTXT = b"""
+name: "m" backend: "identity" max_batch_size: 8 # a comment {
+input [ { name: "x" data_type: TYPE_FP32 dims: [ -1, 4 ] optional: true } ]
+output { name: "y" data_type: TYPE_STRING dims: 1 label_filename: "l.txt" }
+instance_group [ { count: 2 kind: KIND_CPU } ]
+dynamic_batching { preferred_batch_size: [ 4, 8 ] max_queue_delay_microseconds: 100 priority_levels: 3
+  default_priority_level: 2 priority_queue_policy { key: 1 value < timeout_action: DELAY max_queue_size: 5 > } }
+version_policy { specific { versions: [ 1, 3 ] } }
+parameters { key: "k" value { string_value: "v\\n\\101" } }
+model_warmup { name: "w" batch_size: 1 inputs { key: "x" value { data_type: TYPE_FP32 dims: 4 zero_data: true } } }
+"""
+_YAML = b"""
+backend: identity
+max_batch_size: 8
+inputs: [{name: x, datatype: FP32, dims: [-1, 4], pad: {axis: 0, buckets: [4, 8]}}]
+outputs:
+  - {name: y, unpad: {axis: 0, input: x}}
+batching: {preferred: [4, 8], max_wait_ms: 2.5, preserve_ordering: true}
+queue: &q {max_size: 64, timeout_ms: 100, timeout_action: delay}
+priority: {levels: 3, default: 2, policies: {1: {timeout_ms: 20}}}
+versions: {latest: 2}
+parameters: {a: 1, b: "two", c: true}
+timeout_ms: 2000.5
+"""
+_FORM = (
+    b'--b\r\ncontent-disposition: form-data; name="f"; filename="a.txt"\r\ncontent-type: text/plain\r\n\r\nhello\r\n'
+    b'--b\r\ncontent-disposition: form-data; name="note"\r\n\r\nx\r\n--b--\r\n'
+)
+
+_ZIPPED = gzip.compress(b"z" * 99, mtime=0)
+
+READERS = (
+    Reader(
+        name="HTTP/1.1 requests",
+        samples=(
+            b"POST /a?b=%20 HTTP/1.1\r\nhost: h\r\ncontent-length: 5\r\nx-own: v\r\n\r\nhello"
+            b"GET / HTTP/1.1\r\nhost: h\r\n\r\n",
+            b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nx-t: 1\r\n\r\n",
+        ),
+        read=_http1,
+        refusals=(),
+        spice=b"\r\n :;,0123456789abcdefxHT/%\t\0\xff",
+        inputs=20_000,
+        inputs_full=500_000,
+    ),
+    Reader(
+        name="HTTP/2 connections",
+        samples=(_http2_sample(),),
+        read=_http2,
+        refusals=(),
+        spice=b"\0\1\2\3\4\5\6\7\x08\x09\x80\xff",
+        inputs=5_000,
+        inputs_full=200_000,
+    ),
+    Reader(
+        name="HPACK blocks and request heads",
+        samples=(_hpack_sample(),),
+        read=_hpack,
+        refusals=(ConnectionFault, MalformedHeaders),
+        spice=b"\0\x20\x3f\x40\x7f\x80\x82\xbe\xff|",
+        inputs=20_000,
+        inputs_full=500_000,
+    ),
+    Reader(
+        name="gRPC messages",
+        samples=(b"\0\0\0\0\5hello\1" + len(_ZIPPED).to_bytes(4, "big") + _ZIPPED,),
+        read=_grpc,
+        refusals=(InvalidInput,),
+        spice=b"\0\1\2\x1f\x8b\xff",
+        inputs=20_000,
+        inputs_full=500_000,
+    ),
+    Reader(
+        name="frames between processes",
+        samples=(_frame_sample(),),
+        read=_frames,
+        refusals=(),
+        spice=b"\0\1\2\x7f\x80\xff",
+        inputs=10_000,
+        inputs_full=300_000,
+    ),
+    Reader(
+        name="envelopes of calls and batches",
+        samples=(
+            pack_meta(CallMeta("S", "m", "application/json", "id", {"a": "b"}, True, "q=1")),
+            encode_batch([BatchItem(pack_meta(CallMeta("S", "m", "x", "id")), 1.5, 1)] * 2),
+        ),
+        read=_envelopes,
+        refusals=(InvalidInput,),
+        spice=b"\x90\x80\xc0\xc2\xdc\xdd\xdf\xff",
+        inputs=10_000,
+        inputs_full=300_000,
+    ),
+    Reader(
+        name="packed tensors",
+        samples=(_tensor_sample(),),
+        read=_tensors,
+        refusals=(InvalidInput,),
+        spice=b"\x90\x80\xc0\xd3\xdd\x7f\xff",
+        inputs=10_000,
+        inputs_full=300_000,
+    ),
+    Reader(
+        name="config.pbtxt",
+        samples=(_PBTXT,),
+        read=_pbtxt,
+        refusals=(InvalidConfig,),
+        spice=b"{}[]<>:;,\"'#\\0123456789-.e\n",
+        inputs=1_000,
+        inputs_full=50_000,
+    ),
+    Reader(
+        name="model.yaml",
+        samples=(_YAML,),
+        read=yaml_reader,  # type: ignore[arg-type]  # made with a folder by the test
+        refusals=(InvalidConfig,),
+        spice=b"{}[]:,-&*!|>'\"#%@`\n 0123456789.e~?",
+        inputs=500,
+        inputs_full=20_000,
+    ),
+    Reader(
+        name="multipart forms",
+        samples=(_FORM,),
+        read=_form,
+        refusals=(InvalidInput,),
+        spice=b'\r\n-=;"b:\0\xff',
+        inputs=5_000,
+        inputs_full=200_000,
+    ),
+    Reader(
+        name="references of sources",
+        samples=(b"pypi:rapidocr==3.10.0#rapidocr/models/det.onnx", b"file:models/a.onnx"),
+        read=_reference,
+        refusals=(TrilithError,),
+        spice=b":/#=.~!<>@% \0\xff",
+        inputs=10_000,
+        inputs_full=300_000,
+    ),
+)
