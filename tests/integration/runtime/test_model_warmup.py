@@ -127,7 +127,10 @@ def test_a_model_is_warm_before_it_takes_over_and_a_sample_that_fails_changes_no
         (tensor("FP32", 'input_data_file: "nope"'), "warmup/nope: cannot be read"),
         (tensor("FP32", 'input_data_file: "short"'), "warmup/short: must have 8 bytes, has 3"),
         ("batch_size: 5 " + tensor("FP32", "zero_data: true"), "batch_size must be <= 4, got 5"),
-        (tensor("FP32", "zero_data: true", "-1"), "dims of 'FP32' must be >= 0"),
+        (
+            tensor("FP32", "zero_data: true", "-1"),
+            r"model_warmup.inputs\['FP32'\].dims: must be an integer from 0 to \d+, got -1",
+        ),
         (tensor("FP32", 'input_data_file: "../x"'), "must be the name of a file in the model's folder"),
         (tensor("FP32", ""), "needs data_type, dims, and one of zero_data, random_data and input_data_file"),
     ],
