@@ -103,5 +103,7 @@ def _explain(model: CheckedModel) -> None:
     sys.stdout.write(f"{model.name}: {'ok' if model.ok else 'cannot be served'}\n")
     for line in (*([model.problem] if model.problem else ()), *model.meaning):
         sys.stdout.write(f"  {line}\n")
+    for line in model.without_effect:
+        sys.stdout.write(f"  {line}\n")
     for line in model.advice:
         sys.stdout.write(f"  perhaps not meant: {line}\n")

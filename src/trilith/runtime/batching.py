@@ -12,13 +12,27 @@ from trilith.runtime.spec import ModelSpec
 _DEFAULT_QUEUE_ROWS: Final = 1024
 
 
+def check_queue(spec: ModelSpec) -> None:
+    """Sees that what a configuration says of its queue fits together, as far as it says how large a batch may be.
+
+    Raises:
+        InvalidConfig: as `batching_config`.
+    """
+    if spec.max_batch_size is not None:
+        _config(spec, spec.max_batch_size)
+
+
 def batching_config(spec: ModelSpec, offer: Offer) -> BatchingConfig:
     """The limits of a model's queue.
 
     Raises:
         InvalidConfig: they contradict each other.
     """
-    max_batch_size = max(1, offer.max_batch_size)
+    return _config(spec, offer.max_batch_size)
+
+
+def _config(spec: ModelSpec, max_batch_size: int) -> BatchingConfig:
+    max_batch_size = max(1, max_batch_size)
     queue = spec.queue
     default_rows = max(_DEFAULT_QUEUE_ROWS, 4 * max_batch_size)
     if queue.max_queue_rows is None and queue.max_queue_size:

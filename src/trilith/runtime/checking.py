@@ -12,8 +12,11 @@ import msgspec
 
 from trilith.errors import TrilithError, UnknownReference
 from trilith.runtime.backends import builtin_backends
+from trilith.runtime.backends.parameters import unknown_parameters
+from trilith.runtime.idle_fields import idle_fields
 from trilith.runtime.repository import PBTXT, YAML, ModelPlan, find_models, is_version, plan_model, read_labels
 from trilith.runtime.spec import ModelSpec
+from trilith.runtime.warmup import check_samples
 
 
 class CheckedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +31,7 @@ class CheckedModel(msgspec.Struct, frozen=True, kw_only=True):
         backend: what runs it.
         versions: that would be served.
         meaning: the configuration in words, one sentence each.
+        without_effect: what the configuration says that changes nothing here, and why.
     """
 
     name: str
@@ -38,6 +42,7 @@ class CheckedModel(msgspec.Struct, frozen=True, kw_only=True):
     backend: str = ""
     versions: list[int] = []
     meaning: list[str] = []
+    without_effect: list[str] = []
 
 
 def check_models(path: Path) -> list[CheckedModel]:
@@ -69,6 +74,10 @@ def _check(name: str, folders: list[Path]) -> CheckedModel:
         missing = [str(file.path) for file in plan.files if file.path is not None and not file.path.exists()]
         if missing:
             raise UnknownReference(f"{missing[0]}: there is no such file; put the model there, or say `filename`")
+        check_samples(plan.spec, folder)
+        check = plan.kind.check
+        for file in plan.files if check is not None else ():
+            check(file)
     except TrilithError as error:
         return CheckedModel(name=name, folder=str(folder), ok=False, problem=error.message)
     return CheckedModel(
@@ -79,6 +88,7 @@ def _check(name: str, folders: list[Path]) -> CheckedModel:
         backend=plan.spec.backend,
         versions=[file.version for file in plan.files],
         meaning=list(_meaning(plan)),
+        without_effect=list(_without_effect(plan.spec)),
     )
 
 
@@ -113,7 +123,20 @@ def _shape(dims: tuple[int, ...], spec: ModelSpec) -> str:
     return f"[{', '.join(sizes if spec.max_batch_size == 0 else ['rows', *sizes])}]"
 
 
+def _without_effect(spec: ModelSpec) -> Iterator[str]:
+    for field, why in idle_fields(spec.kept, tuple(group.kept for group in spec.instances.groups)):
+        yield f"{field} has no effect on a CPU: {why}"
+    if spec.graph_level and spec.backend != "onnxruntime":
+        yield f"optimization.graph.level has no effect: it means nothing to the backend {spec.backend}"
+    for key, meant in unknown_parameters(spec.backend, spec.parameters):
+        if not meant:
+            yield f"parameters.{key} has no effect: the backend {spec.backend} does not know it; clients can read it"
+
+
 def _advice(spec: ModelSpec) -> Iterator[str]:
+    for key, meant in unknown_parameters(spec.backend, spec.parameters):
+        if meant:
+            yield f"parameters.{key} means nothing to the backend {spec.backend}; did you mean '{meant}'?"
     declared = [tensor for tensor in (*spec.inputs, *spec.outputs) if tensor.dims is not None]
     if spec.max_batch_size and declared and all(tensor.dims and tensor.dims[0] == -1 for tensor in declared):
         names = ", ".join(tensor.name for tensor in declared)

@@ -1,6 +1,6 @@
 """Which fields of Triton's `ModelConfig` are honoured, and from where to where their numbers may be.
 
-Rule 1: what is not listed in `HONOURED` is refused by name. None is ignored.
+Rule 1: what is listed neither in `HONOURED` nor in `idle_fields` is refused by name. None is ignored.
 Rule 2: a field that holds a number has a range, and a number outside is refused by its path with that range. Also one
 that does not even fit its field: the parser of the text format would name a column, and no field.
 """
@@ -15,6 +15,7 @@ from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from trilith.errors import InvalidConfig
+from trilith.runtime.idle_fields import IDLE
 from trilith.runtime.ranges import (
     DIMENSION,
     INSTANCES,
@@ -73,10 +74,29 @@ HONOURED: Final[_Tree] = {
     "default_model_filename": None,
     "model_warmup": {"name": None, "batch_size": INT32, "count": WARMUPS, "inputs": _WARMUP_INPUT},
     "parameters": None,
-    # Present but empty, these say what is so anyway.
-    "response_cache": {},
+    # Present but empty, it says what is so anyway.
     "model_transaction_policy": {},
 }
+
+_GPU: Final = (
+    "asks for a GPU, and Trilith runs models on the CPUs of its machine: say `instance_group [{ kind: KIND_CPU }]`"
+)
+_NOT_SERVED: Final[Mapping[str, str]] = {
+    "ensemble_scheduling": (
+        "ensembles are not served yet, so this model cannot be. The models that it joins can: let a client or a "
+        "service (docs/service.md) call one after the other"
+    ),
+    "sequence_batching": (
+        "sequences are not served yet, so a model that keeps state from one request to the next cannot be. One that "
+        "does not is served with `dynamic_batching { }` instead"
+    ),
+    "model_transaction_policy.decoupled": (
+        "decoupled models are not served yet, so a model that gives any number of answers to a request cannot be. One "
+        "that gives exactly one is served without this field"
+    ),
+    "instance_group.gpus": _GPU,
+}
+_REFUSED: Final = "this field of Triton's is not offered by Trilith; remove it"
 
 STRING_OR_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*')
 """What of the text format is no field."""
@@ -86,14 +106,9 @@ _TOKEN: Final = re.compile(r"[A-Za-z_]\w*|[{}<>]")
 _NO_NUMBER: Final = re.compile(r": (?:Value out of range|Couldn't parse integer): (?P<got>\S+)$")
 
 
-def check_fields(config: Message) -> None:
-    """Sees that nothing is said in vain, and that every number is one that can be held.
-
-    Raises:
-        InvalidConfig: a field is not honoured, or a number is out of its range; the message begins with its path.
-    """
-    for path, number, allowed in _numbers(config, HONOURED):
-        allowed.check(path, number)
+def field_problems(config: Message) -> list[str]:
+    """What is said in vain, and the numbers that cannot be held; each begins with the path of its field."""
+    return list(dict.fromkeys(_problems(config, HONOURED)))
 
 
 def check_escapes(text: str) -> None:
@@ -145,19 +160,23 @@ def _path_at(text: str, line: int, column: int) -> list[str]:
     return [*path, name]
 
 
-def _numbers(message: Message, honoured: _Tree, path: str = "") -> Iterator[tuple[str, float, Range]]:
-    """The numbers that are set, and their ranges."""
+def _problems(message: Message, honoured: _Tree, path: str = "", place: str = "") -> Iterator[str]:
+    """`path` has the names alone; `place` says also which entry of a list."""
     for field, value in message.ListFields():
-        here = f"{path}{field.name}"
-        if field.name not in honoured:
-            raise InvalidConfig(f"{here}: this field of Triton's is not offered by Trilith; remove it")
-        allowed = honoured[field.name]
-        if isinstance(allowed, Range):
-            single = isinstance(value, int | float)
-            yield from ((here, number, allowed) for number in ((value,) if single else value))
-        elif allowed is not None:
+        here, there = f"{path}{field.name}", f"{place}{field.name}"
+        if here in IDLE:
+            continue
+        allowed = honoured.get(field.name)
+        if field.name not in honoured and not any(known.startswith(f"{here}.") for known in IDLE):
+            yield f"{there}: {_NOT_SERVED.get(here, _REFUSED)}"
+        elif isinstance(allowed, Range):
+            for number in (value,) if isinstance(value, int | float) else value:
+                if not allowed.least <= number <= allowed.most:
+                    yield allowed.refusal(there, str(number)).message
+        elif allowed is not None or field.name not in honoured:
             for at, nested in _messages(value):
-                yield from _numbers(nested, allowed, f"{here}{at}.")
+                inner = allowed if isinstance(allowed, Mapping) else {}
+                yield from _problems(nested, inner, f"{here}.", f"{there}{at}.")
 
 
 def _messages(value: Any) -> Iterator[tuple[str, Message]]:

@@ -8,7 +8,7 @@ Rule 3: this file turns text into a `ModelSpec` and knows nothing of models. The
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,9 +17,11 @@ from google.protobuf import text_format
 
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig, UnknownReference
+from trilith.runtime.batching import check_queue
+from trilith.runtime.idle_fields import kept_fields, kept_group_fields
 from trilith.runtime.joining import BatchInput, BatchInputKind, BatchOutput
-from trilith.runtime.model_fields import STRING_OR_COMMENT, check_escapes, check_fields, parse_problem
-from trilith.runtime.ranges import THREADS
+from trilith.runtime.model_fields import STRING_OR_COMMENT, check_escapes, field_problems, parse_problem
+from trilith.runtime.onnx_parameters import onnx_session
 from trilith.runtime.schedule import QueuePolicy, TimeoutAction
 from trilith.runtime.spec import (
     DeclaredTensor,
@@ -27,20 +29,16 @@ from trilith.runtime.spec import (
     InstanceGroup,
     ModelSpec,
     QueueConfig,
-    SessionConfig,
     VersionPolicy,
 )
 from trilith.runtime.warmup_sample import WarmupInput, WarmupSample
+from trilith.runtime.words import PBTXT_WORDS, Problems, ValueT
 from trilith.wire.oip_messages import model_config_messages
 
 PLATFORM_BACKENDS: Final[Mapping[str, str]] = {"onnxruntime_onnx": "onnxruntime", "pytorch_libtorch": "pytorch"}
 """Backends by Triton's older `platform` names."""
 
-_CPU_KINDS: Final = ("KIND_AUTO", "KIND_CPU")
-_GRAPH_LEVELS: Final[Mapping[int, str]] = {-1: "basic", 0: "all", 1: "extended", 2: "none"}
-"""`optimization.graph.level` as Triton's ONNX Runtime backend reads it: 2 turns optimization off."""
-
-_MOST_DIGITS: Final = 20
+_CPU_KINDS: Final = ("KIND_AUTO", "KIND_CPU", "KIND_MODEL")  # with KIND_MODEL the backend chooses, which here has one
 _MAX_BATCH_SIZE: Final = re.compile(r"\bmax_batch_size\s*:")
 
 
@@ -70,16 +68,13 @@ def parse_model_pbtxt(text: str, name: str, *, source: str) -> ModelSpec:
         raise InvalidConfig(f"{source}: {error.message}") from error
     except text_format.ParseError as error:
         raise InvalidConfig(f"{source}: {parse_problem(text, error)}") from error
-    try:
-        check_fields(config)
-    except InvalidConfig as error:
-        raise InvalidConfig(f"{source}: {error.message}") from error
+    found = field_problems(config)
     if config.name not in ("", name):
-        raise InvalidConfig(f"{source}: name: must be that of the folder ({name!r}) or left out, got {config.name!r}")
-    try:
-        return _spec(config, name, says_max_batch_size=says_max_batch_size(text))
-    except InvalidConfig as error:
-        raise InvalidConfig(f"{source}: {error.message}") from error
+        found.append(f"name: must be that of the folder ({name!r}) or left out, got {config.name!r}")
+    problems = Problems(PBTXT_WORDS, found)
+    spec = _spec(config, name, problems, says_max_batch_size=says_max_batch_size(text))
+    problems.check(source)
+    return spec
 
 
 def says_max_batch_size(text: str) -> bool:
@@ -87,39 +82,45 @@ def says_max_batch_size(text: str) -> bool:
     return _MAX_BATCH_SIZE.search(STRING_OR_COMMENT.sub('""', text)) is not None
 
 
-def _spec(config: Any, name: str, *, says_max_batch_size: bool) -> ModelSpec:
+def _spec(config: Any, name: str, problems: Problems, *, says_max_batch_size: bool) -> ModelSpec:
     backend = config.backend or PLATFORM_BACKENDS.get(config.platform, config.platform)
-    parameters = {key: value.string_value for key, value in sorted(config.parameters.items())}
+    read, joins = problems.read, not says_max_batch_size or config.HasField("dynamic_batching")
+
+    def every(field: str, one: Callable[[Any, str], ValueT]) -> tuple[ValueT, ...]:
+        entries = enumerate(getattr(config, field))
+        found = [read(lambda at=at, entry=entry: one(entry, f"{field}[{at}]"), None) for at, entry in entries]  # type: ignore[misc]  # each its own
+        return tuple(value for value in found if value is not None)
+
     spec = ModelSpec(
         name=name,
         backend=backend,
         platform=config.platform,
         max_batch_size=config.max_batch_size if says_max_batch_size else None,
-        inputs=tuple(_tensor(tensor, f"input[{at}]") for at, tensor in enumerate(config.input)),
-        outputs=tuple(_tensor(tensor, f"output[{at}]") for at, tensor in enumerate(config.output)),
-        batch_inputs=tuple(_batch_input(each, f"batch_input[{at}]") for at, each in enumerate(config.batch_input)),
-        batch_outputs=tuple(_batch_output(each, f"batch_output[{at}]") for at, each in enumerate(config.batch_output)),
-        instances=_instances(config.instance_group),
-        queue=_queue(config.dynamic_batching, joins=not says_max_batch_size or config.HasField("dynamic_batching")),
-        versions=_versions(config),
+        inputs=every("input", _tensor),
+        outputs=every("output", _tensor),
+        batch_inputs=every("batch_input", _batch_input),
+        batch_outputs=every("batch_output", _batch_output),
+        instances=read(lambda: _instances(config.instance_group), InstanceConfig()),
+        queue=read(lambda: _queue(config.dynamic_batching, joins=joins), QueueConfig()),
+        versions=read(lambda: _versions(config), VersionPolicy()),
         filename=config.default_model_filename,
         graph_level=config.optimization.graph.level,
-        warmup=tuple(_warmup(sample) for sample in config.model_warmup),
-        parameters=parameters,
+        warmup=every("model_warmup", lambda sample, _: _warmup(sample)),
+        parameters={key: value.string_value for key, value in sorted(config.parameters.items())},
+        kept=kept_fields(config),
     )
-    return with_session(spec) if backend else spec
+    read(lambda: check_queue(spec), None)
+    return read(lambda: with_session(spec), spec)
 
 
 def with_session(spec: ModelSpec) -> ModelSpec:
     """The specification once its backend is known: what the configuration says to that backend.
 
     Raises:
-        InvalidConfig: a parameter or the graph level is wrong, or means nothing to the backend.
+        InvalidConfig: a parameter or the graph level is wrong.
     """
     if spec.backend == "onnxruntime":
-        return replace(spec, session=_session(spec.parameters, spec.graph_level))
-    if spec.graph_level:
-        raise InvalidConfig(f"optimization.graph.level: means nothing to the backend {spec.backend!r}; remove it")
+        return replace(spec, session=onnx_session(spec.parameters, spec.graph_level))
     return spec
 
 
@@ -200,8 +201,19 @@ def _instances(groups: Any) -> InstanceConfig:
     for at, group in enumerate(groups):
         kind = kinds.Name(group.kind)
         if kind not in _CPU_KINDS:
-            raise InvalidConfig(f"instance_group[{at}].kind: must be one of {', '.join(_CPU_KINDS)}, got {kind}")
-    named = tuple(InstanceGroup(name=group.name, count=group.count or 1) for group in groups)
+            raise InvalidConfig(
+                f"instance_group[{at}].kind: must be one of {', '.join(_CPU_KINDS)}, got {kind}: Trilith runs models "
+                "on the CPUs of its machine, and does not do so in silence where a GPU is asked for"
+            )
+    named = tuple(
+        InstanceGroup(
+            name=group.name,
+            count=group.count or 1,
+            kind="KIND_CPU" if group.kind == kinds.Value("KIND_AUTO") else kinds.Name(group.kind),
+            kept=kept_group_fields(group),
+        )
+        for group in groups
+    )
     return InstanceConfig(count=sum(group.count for group in named) or 1, groups=named)
 
 
@@ -227,6 +239,8 @@ def _queue(batching: Any, *, joins: bool) -> QueueConfig:
         level_policies={level: _policy(each) for level, each in sorted(batching.priority_queue_policy.items())},
         priority_levels=levels or defaults.priority_levels,
         default_priority=batching.default_priority_level if levels else defaults.default_priority,
+        says_levels=bool(levels),
+        says_policy=batching.HasField("default_queue_policy"),
     )
 
 
@@ -252,40 +266,3 @@ def _versions(config: Any) -> VersionPolicy:
             raise InvalidConfig("version_policy.specific.versions: at least one version must be named")
         return VersionPolicy(specific=tuple(policy.specific.versions))
     return VersionPolicy(latest=policy.latest.num_versions or 1)
-
-
-def _session(parameters: Mapping[str, str], level: int) -> SessionConfig:
-    """Triton's parameters of its ONNX Runtime backend."""
-    known: dict[str, Any] = {}
-    entries: dict[str, str] = {}
-    for key, value in parameters.items():
-        if key in ("intra_op_thread_count", "inter_op_thread_count"):
-            known[key.replace("_thread_count", "_threads")] = count = _count(key, value)
-            THREADS.check(f"parameters.{key}", count)
-        elif key == "execution_mode":
-            known["parallel"] = _switch(key, value)
-        elif key == "enable_mem_arena":
-            known["memory_arena"] = _switch(key, value)
-        elif key == "enable_mem_pattern":
-            known["memory_pattern"] = _switch(key, value)
-        elif key.startswith("session."):
-            entries[key] = value
-        else:
-            raise InvalidConfig(
-                f"parameters.{key}: unknown to the onnxruntime backend; expected intra_op_thread_count, "
-                "inter_op_thread_count, execution_mode, enable_mem_arena, enable_mem_pattern or a session.* entry"
-            )
-    return SessionConfig(**known, optimization=_GRAPH_LEVELS[level], entries=entries)
-
-
-def _count(key: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise InvalidConfig(f"parameters.{key}: must be an integer >= 0, got {text!r:.100}")
-    return int(text)
-
-
-def _switch(key: str, text: str) -> bool:
-    number = _count(key, text)
-    if number > 1:
-        raise InvalidConfig(f"parameters.{key}: must be 0 or 1, got {text!r}")
-    return number == 1

@@ -53,10 +53,14 @@ def model_config(handle: ModelHandle) -> Any:
         )
     for told_apart in spec.batch_outputs:
         config.batch_output.add(target_name=told_apart.targets, source_input=[told_apart.source])
-    for group in spec.instances.groups or (InstanceGroup(count=spec.instances.count),):
-        config.instance_group.add(
-            name=group.name or spec.name, kind=messages.ModelInstanceGroup.KIND_CPU, count=group.count
+    config.MergeFromString(spec.kept)
+    for at, group in enumerate(spec.instances.groups or (InstanceGroup(count=spec.instances.count),)):
+        entry = config.instance_group.add(
+            name=group.name or f"{spec.name}_{at}",
+            kind=messages.ModelInstanceGroup.Kind.Value(group.kind),
+            count=group.count,
         )
+        entry.MergeFromString(group.kept)
     # Without a batch dimension nothing is joined; what else is said of the queue holds all the same.
     if spec.queue.batching and (handle.max_batch_size or spec.queue != QueueConfig()):
         _fill_batching(config.dynamic_batching, spec.queue, handle.max_batch_size)
@@ -79,11 +83,13 @@ def _fill(entry: Any, tensor: TensorSpec, skip: int) -> None:
 def _fill_batching(batching: Any, queue: QueueConfig, max_batch_size: int) -> None:
     batching.preferred_batch_size.extend(queue.preferred_rows or ((max_batch_size,) if max_batch_size else ()))
     batching.max_queue_delay_microseconds = round(queue.max_wait_s * 1e6)
-    batching.priority_levels = queue.priority_levels
-    batching.default_priority_level = queue.default_priority
+    if queue.says_levels:
+        batching.priority_levels = queue.priority_levels
+        batching.default_priority_level = queue.default_priority
     batching.preserve_ordering = queue.preserve_ordering
-    _fill_policy(batching.default_queue_policy, queue.policy)
-    batching.default_queue_policy.max_queue_size = queue.max_queue_size or queue.policy.max_queue_size
+    if queue.says_policy:
+        _fill_policy(batching.default_queue_policy, queue.policy)
+        batching.default_queue_policy.max_queue_size = queue.max_queue_size or queue.policy.max_queue_size
     for level, policy in queue.level_policies.items():
         _fill_policy(batching.priority_queue_policy[level], policy)
 

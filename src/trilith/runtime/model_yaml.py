@@ -30,6 +30,7 @@ from trilith.config import load_yaml
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
 from trilith.runtime import ranges
+from trilith.runtime.batching import check_queue
 from trilith.runtime.joining import BatchInput, BatchInputKind, BatchOutput, Padding, Unpadding
 from trilith.runtime.reductions import INDEX, VALUE
 from trilith.runtime.schedule import QueuePolicy, TimeoutAction
@@ -42,6 +43,7 @@ from trilith.runtime.spec import (
     SessionConfig,
     VersionPolicy,
 )
+from trilith.runtime.words import YAML_WORDS, in_words
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=ranges.INT32.most)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=ranges.UINT32.most)]
@@ -202,11 +204,13 @@ def load_model_yaml(path: Path, name: str) -> ModelSpec:
             from trilith.runtime.model_convert import read_through_pbtxt
 
             return read_through_pbtxt(load_yaml(path, dict[str, Any]), name, source=str(path))
-        return _spec(raw, name, source=str(path))
+        spec = _spec(raw, name, source=str(path))
+        check_queue(spec)
     except InvalidConfig as error:
         if error.message.startswith(str(path)):
             raise
-        raise InvalidConfig(f"{path}: {error.message}") from error
+        raise InvalidConfig(f"{path}: {in_words(error.message, YAML_WORDS)}") from error
+    return spec
 
 
 def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
@@ -269,6 +273,8 @@ def _queue(raw: _Model, batching: _Batching) -> QueueConfig:
         level_policies={level: _policy(policy) for level, policy in sorted(priority.policies.items())},
         priority_levels=priority.levels,
         default_priority=priority.default,
+        says_levels=priority != _Priority(),
+        says_policy=queue != _Queue() or bool(batching.max_queue_size),
     )
 
 

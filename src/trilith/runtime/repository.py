@@ -238,7 +238,7 @@ def _backend_of_files(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKi
         if any(candidate.endswith(suffixes) for candidate in candidates):
             return name
         folders = [path / str(version) for version in versions]
-        if any((folder / filename).is_file() for folder in folders for filename in kind.filenames):
+        if any((folder / filename).exists() for folder in folders for filename in kind.filenames):
             return name
     expected = ", ".join(sorted({filename for kind in kinds.values() for filename in kind.filenames}))
     raise UnknownReference(
@@ -248,7 +248,7 @@ def _backend_of_files(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKi
 
 
 def _model_path(folder: Path, version: int, spec: ModelSpec, kind: BackendKind) -> Path | None:
-    there = (name for name in kind.filenames if (folder / str(version) / name).is_file())
+    there = (name for name in kind.filenames if (folder / str(version) / name).exists())
     filename = spec.filename or next(there, kind.filename)
     if not filename:
         return None

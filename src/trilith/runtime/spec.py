@@ -52,12 +52,16 @@ class InstanceGroup:
     """A named part of a model's instances, kept for the metadata: here all instances of a model are alike.
 
     Attributes:
-        name: what the configuration calls it; "" for the model's name.
+        name: what the configuration calls it; "" for the model's name and a number.
         count: how many of the instances it is.
+        kind: Triton's word for where they run.
+        kept: fields of Triton's that have no effect, as its message.
     """
 
     name: str = ""
     count: int = 1
+    kind: str = "KIND_CPU"
+    kept: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +103,8 @@ class QueueConfig:
         level_policies: the same for single priorities, instead of `policy`.
         priority_levels: priorities 1 to this are told apart.
         default_priority: that of a request that names none.
+        says_levels: whether the configuration says those two, for clients to read.
+        says_policy: whether it says `policy`.
     """
 
     batching: bool = True
@@ -114,11 +120,13 @@ class QueueConfig:
     level_policies: Mapping[int, QueuePolicy] = field(default_factory=dict)
     priority_levels: int = 9
     default_priority: int = 5
+    says_levels: bool = False
+    says_policy: bool = False
 
     def __post_init__(self) -> None:
         if self.priority_levels < 1 or not 1 <= self.default_priority <= self.priority_levels:
             raise InvalidConfig(
-                f"priority: the default must be between 1 and the number of levels ({self.priority_levels}), "
+                f"default_priority: must be between 1 and the number of levels ({self.priority_levels}), "
                 f"got {self.default_priority}"
             )
         for name, value_s in (("timeout", self.timeout_s), ("max_latency", self.max_latency_s)):
@@ -129,7 +137,7 @@ class QueueConfig:
         wrong = [level for level in self.level_policies if not 1 <= level <= self.priority_levels]
         if wrong:
             raise InvalidConfig(
-                f"priority: a policy is for a level from 1 to the number of levels ({self.priority_levels}), "
+                f"level_policies: each is for a level from 1 to the number of levels ({self.priority_levels}), "
                 f"got {wrong[0]}"
             )
 
@@ -194,6 +202,7 @@ class SessionConfig:
         denormal_as_zero: whether numbers too small to matter are flushed to 0 (several times faster where they occur).
         optimization: `none`, `basic`, `extended` or `all`.
         memory_arena: whether freed memory is kept for the next run.
+        shrink_arena: whether what of it no run needs is given back after each one.
         memory_pattern: whether memory is planned from the shapes of earlier runs.
         providers: execution providers, best first.
         entries: further session configuration entries, passed on as they are.
@@ -206,6 +215,7 @@ class SessionConfig:
     denormal_as_zero: bool = True
     optimization: str = "all"
     memory_arena: bool = True
+    shrink_arena: bool = False
     memory_pattern: bool = True
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     entries: Mapping[str, str] = field(default_factory=dict)
@@ -232,6 +242,7 @@ class ModelSpec:
         session: session options of the backend.
         graph_level: Triton's `optimization.graph.level` as configured, kept for the metadata; 0 for none.
         parameters: further options for the backend, and for clients to read.
+        kept: fields of Triton's configuration that have no effect here, as its message: for clients to read.
         source: where the file comes from when the folder does not hold it.
         warmup: what it is run with before it serves.
         load_timeout_s: how long loading it may give no sign that it gets on, in seconds; None for the runtime's limit.
@@ -254,6 +265,7 @@ class ModelSpec:
     session: SessionConfig = SessionConfig()
     graph_level: int = 0
     parameters: Mapping[str, str] = field(default_factory=dict)
+    kept: bytes = b""
     source: ModelSource | None = None
     warmup: tuple[WarmupSample, ...] = ()
     load_timeout_s: float | None = None

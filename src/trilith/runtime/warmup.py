@@ -16,13 +16,43 @@ import numpy as np
 from trilith.core.foreign import named_error
 from trilith.core.request import InferRequest
 from trilith.core.tensor import NUMPY_OF, Array, DataType, TensorSpec
-from trilith.errors import SetupError
+from trilith.errors import InvalidConfig, SetupError
 from trilith.runtime.backends.port import Backend, Batch, RequestBackend
 from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
 from trilith.runtime.warmup_sample import WarmupInput, WarmupSample
 
 FOLDER: Final = "warmup"
+
+
+def check_samples(spec: ModelSpec, folder: Path) -> None:
+    """Sees what is wrong with the samples, as far as the configuration says what the model takes.
+
+    Raises:
+        InvalidConfig: a sample lacks an input, has one of another type or rank, has too many rows, or its file is not
+            there.
+    """
+    for sample in spec.warmup:
+        where = f"model '{spec.name}': model_warmup: sample '{sample.name}'"
+        given = {tensor.name: tensor for tensor in sample.inputs}
+        if spec.max_batch_size and sample.rows > spec.max_batch_size:
+            raise InvalidConfig(f"{where}: batch_size must be <= {spec.max_batch_size}, got {sample.rows}")
+        for declared in spec.inputs:
+            tensor = given.get(declared.name)
+            if tensor is None:
+                if declared.optional:
+                    continue
+                raise InvalidConfig(f"{where}: lacks the input '{declared.name}'")
+            wrong_type = declared.datatype not in (None, tensor.datatype)
+            if wrong_type or (declared.dims is not None and len(declared.dims) != len(tensor.dims)):
+                shape = "its own dims" if declared.dims is None else f"dims {list(declared.dims)}"
+                raise InvalidConfig(
+                    f"{where}: input '{declared.name}' must be {declared.datatype} of {shape}, got {tensor.datatype} "
+                    f"of dims {list(tensor.dims)}"
+                )
+        for tensor in sample.inputs:
+            if tensor.filename and not (folder / FOLDER / tensor.filename).is_file():
+                raise InvalidConfig(f"{where}: {folder / FOLDER / tensor.filename}: there is no such file")
 
 
 def warm_up(spec: ModelSpec, offer: Offer, backends: Sequence[Backend | RequestBackend], folder: Path) -> None:

@@ -21,6 +21,7 @@ from trilith.net.grpc import GrpcLimits
 from trilith.net.http1 import HttpLimits
 from trilith.runtime import model_yaml
 from trilith.runtime.backends import builtin_backends
+from trilith.runtime.idle_fields import IDLE
 from trilith.runtime.model_fields import HONOURED
 from trilith.service import spec_of
 from trilith.service.names import OWN_PATHS
@@ -119,7 +120,7 @@ def test_every_honoured_field_of_config_pbtxt_is_listed():
                 yield path + name
 
     listed = first_column(section("reference/configuration.md", "## config.pbtxt"))
-    assert sorted(listed) == sorted(leaves(HONOURED))
+    assert sorted(listed) == sorted([*leaves(HONOURED), *IDLE])
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,6 @@ def test_parameters_by_kind():
         (lambda options: options.number("k", 0), "inf", "must be a number >= 0"),
         (lambda options: options.count("k", 0), "-1", "must be an integer from 0 to 1024"),
         (lambda options: options.count("k", 0), "²", "must be an integer from 0 to 1024"),
-        (lambda options: (options.ignored("kk"), options.finish()), "1", "unknown to the pytorch backend; it knows kk"),
-        (lambda options: options.finish(), "1", "it knows none"),
     ],
 )
 def test_parameters_that_are_wrong(ask, text, says):

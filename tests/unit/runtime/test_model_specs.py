@@ -82,6 +82,8 @@ SPEC = ModelSpec(
         preserve_ordering=True,
         policy=QueuePolicy(timeout_s=0.5, timeout_action=TimeoutAction.DELAY),
         level_policies={1: QueuePolicy(timeout_s=0.02, allow_timeout_override=False, max_queue_size=8)},
+        says_levels=True,
+        says_policy=True,
         priority_levels=3,
         default_priority=2,
     ),
@@ -98,7 +100,11 @@ def test_both_forms_say_the_same(tmp_path):
     # With priorities, a size that Triton's default policy says is that of each of them.
     queue = replace(SPEC.queue, max_queue_size=0, policy=replace(SPEC.queue.policy, max_queue_size=64))
     assert from_pbtxt(PBTXT) == replace(
-        SPEC, queue=queue, instances=InstanceConfig(count=3, groups=groups), graph_level=-1
+        SPEC,
+        queue=queue,
+        instances=InstanceConfig(count=3, groups=groups),
+        graph_level=-1,
+        kept=from_pbtxt("response_cache { }").kept,
     )
 
 
@@ -151,8 +157,8 @@ def test_the_short_yaml_forms(tmp_path):
         ("session: {optimization: most}", r"session\.optimization: Invalid enum value"),
         ("timeout_ms: 0", r"timeout_ms: must be a number above 0 and up to 31536000000, got 0"),
         ("batching: {max_size: 3}", r"batching\.max_size: unknown key"),
-        ("priority: {levels: 2, default: 3}", r"model.yaml: priority: the default must be between 1"),
-        ("priority: {policies: {10: {}}}", r"priority: a policy is for a level from 1 .*\(9\), got 10"),
+        ("priority: {levels: 2, default: 3}", r"model.yaml: priority.default: must be between 1"),
+        ("priority: {policies: {10: {}}}", r"priority.policies: each is for a level from 1 .*\(9\), got 10"),
         ("queue: {timeout_action: drop}", r"queue\.timeout_action: Invalid enum value"),
         ("queue: {max_size: 3}\nbatching: {max_queue_size: 3}", r"batching\.max_queue_size: is said by queue.max_size"),
         ("instances: 257", r"model.yaml: instances: must be an integer from 1 to 256, got 257"),
@@ -180,13 +186,14 @@ def test_a_wrong_yaml_key_is_named(tmp_path, text, says):
             r"batch_input\[0\]\.data_type: must be TYPE_FP32 or TYPE_INT32, got TYPE_INT8",
         ),
         ("instance_group { kind: KIND_GPU }", r"instance_group\[0\]\.kind: .*KIND_GPU"),
-        ("instance_group { gpus: [0] }", r"instance_group\.gpus: this field"),
-        ("instance_group { rate_limiter { priority: 1 } }", r"instance_group\.rate_limiter: this field"),
-        ("sequence_batching { }", r"sequence_batching: this field"),
-        ("ensemble_scheduling { }", r"ensemble_scheduling: this field"),
+        ("instance_group { gpus: [0] }", r"instance_group\.gpus: asks for a GPU, .* say .*KIND_CPU"),
+        ("sequence_batching { }", r"sequence_batching: sequences are not served yet"),
+        ("ensemble_scheduling { }", r"ensemble_scheduling: ensembles are not served yet"),
         ('model_operations { op_library_filename: "w" }', r"model_operations: this field"),
-        ("response_cache { enable: true }", r"response_cache\.enable: this field"),
-        ("model_transaction_policy { decoupled: true }", r"model_transaction_policy\.decoupled: this field"),
+        (
+            "model_transaction_policy { decoupled: true }",
+            r"model_transaction_policy\.decoupled: decoupled models are not served yet",
+        ),
         (
             "dynamic_batching { priority_queue_policy { key: 1 value { } } }",
             r"priority_queue_policy: means nothing without priority_levels",
@@ -194,14 +201,12 @@ def test_a_wrong_yaml_key_is_named(tmp_path, text, says):
         (
             """dynamic_batching { priority_levels: 2 default_priority_level: 1
             priority_queue_policy { key: 3 value { } } }""",
-            r"priority: a policy is for a level from 1 to the number of levels \(2\), got 3",
+            r"dynamic_batching.priority_queue_policy: each is for a level from 1 to the number of levels \(2\), got 3",
         ),
-        ("optimization { cuda { graphs: true } }", r"optimization\.cuda: this field"),
         (
             "dynamic_batching { default_priority_level: 2 }",
             r"default_priority_level: means nothing without",
         ),
-        ('backend: "identity" optimization { graph { level: 1 } }', r"optimization\.graph\.level: means nothing to"),
         (
             'backend: "onnxruntime" optimization { graph { level: 3 } }',
             r"graph\.level: must be an integer from -1 to 2",
@@ -212,8 +217,12 @@ def test_a_wrong_yaml_key_is_named(tmp_path, text, says):
         ),
         ("version_policy { specific { } }", r"version_policy\.specific\.versions: at least one"),
         (
-            'backend: "onnxruntime" parameters { key: "tuning" value { string_value: "1" } }',
-            r"parameters\.tuning: unknown to the onnxruntime backend",
+            "max_batch_size: 8 dynamic_batching { preferred_batch_size: 16 }",
+            r"dynamic_batching\.preferred_batch_size: each must be between 1 and max_batch_size \(8\), got 16",
+        ),
+        (
+            'ensemble_scheduling { } runtime: "r" instance_group { kind: KIND_GPU count: 999 } input { dims: 0 }',
+            r"m/config.pbtxt: instance_group.count: .*; ensemble_scheduling: .*; runtime: .*; input\[0\].name: .*GPU",
         ),
         (
             'backend: "onnxruntime" parameters { key: "intra_op_thread_count" value { string_value: "x" } }',

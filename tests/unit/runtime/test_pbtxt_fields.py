@@ -175,10 +175,12 @@ def test_the_walk_finds_the_deep_fields():
 
 def test_what_is_left_out_comes_back_as_it_is_meant():
     reported = _reported(BASE + 'backend: "identity" instance_group [ { count: 2 }, { name: "second" } ]')
-    assert [(group.name, group.count) for group in reported.instance_group] == [("m", 2), ("second", 1)]
+    assert [(group.name, group.count) for group in reported.instance_group] == [("m_0", 2), ("second", 1)]
     assert not reported.HasField("dynamic_batching")
     reported = _reported(BASE + 'backend: "identity" dynamic_batching { }')
-    assert reported.dynamic_batching.default_queue_policy.allow_timeout_override
+    batching = reported.dynamic_batching
+    assert (batching.priority_levels, batching.default_priority_level) == (0, 0)
+    assert not batching.HasField("default_queue_policy")
     policy = "dynamic_batching { default_queue_policy { max_queue_size: 3 } }"
     reported = _reported(BASE.replace("max_batch_size: 8", "max_batch_size: 0") + f'backend: "identity" {policy}')
     assert reported.dynamic_batching.default_queue_policy.max_queue_size == 3

@@ -59,8 +59,8 @@ def test_a_backend_that_the_files_name_reads_what_the_configuration_says_to_it(t
     config = folder / "config.pbtxt"
     config.write_text('parameters { key: "intra_op_thread_count" value { string_value: "3" } }')
     assert plan_model("m", folder, KINDS).spec.session.intra_op_threads == 3
-    config.write_text('parameters { key: "tuning" value { string_value: "3" } }')
-    with pytest.raises(InvalidConfig, match=r"m/config.pbtxt: parameters.tuning: unknown to the onnxruntime backend"):
+    config.write_text('parameters { key: "enable_mem_arena" value { string_value: "3" } }')
+    with pytest.raises(InvalidConfig, match=r"m/config.pbtxt: parameters.enable_mem_arena: must be 0 or 1"):
         plan_model("m", folder, KINDS)
 
 

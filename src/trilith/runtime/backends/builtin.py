@@ -26,14 +26,19 @@ def builtin_backends(control: Callable[[], ModelControl] | None = None) -> dict[
             create=_pytorch, filename="model.pt", alternatives=("model.pt2",), platform="pytorch_libtorch"
         ),
         "openvino": BackendKind(create=_openvino, filename="model.xml", alternatives=("model.onnx",)),
-        "sklearn": BackendKind(create=_sklearn, filename="model.skops", alternatives=("model.joblib", "model.pkl")),
+        "sklearn": BackendKind(
+            create=_sklearn, filename="model.skops", alternatives=("model.joblib", "model.pkl"), check=_check_sklearn
+        ),
         "xgboost": BackendKind(create=_xgboost, filename="model.json", alternatives=("model.ubj",)),
         "lightgbm": BackendKind(create=_lightgbm, filename="model.txt"),
         "fil": BackendKind(
-            create=_fil, filename="xgboost.model", alternatives=("xgboost.json", "xgboost.ubj", "model.txt")
+            create=_fil,
+            filename="xgboost.model",
+            alternatives=("xgboost.json", "xgboost.ubj", "model.txt"),
+            check=_check_fil,
         ),
         "identity": BackendKind(create=_identity),
-        "python": BackendKind(create=python, filename="model.py", metrics=counted.snapshots),
+        "python": BackendKind(create=python, filename="model.py", check=_check_python, metrics=counted.snapshots),
     }
 
 
@@ -83,3 +88,21 @@ def _identity(file: ModelFile) -> Backend:
     from trilith.runtime.backends.identity import IdentityBackend
 
     return IdentityBackend(file)
+
+
+def _check_sklearn(file: ModelFile) -> None:
+    from trilith.runtime.backends.sklearn import check_sklearn
+
+    check_sklearn(file)
+
+
+def _check_fil(file: ModelFile) -> None:
+    from trilith.runtime.backends.fil import check_fil
+
+    check_fil(file)
+
+
+def _check_python(file: ModelFile) -> None:
+    from trilith.runtime.backends.python.loading import life_limits
+
+    life_limits(file)

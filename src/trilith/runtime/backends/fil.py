@@ -27,8 +27,6 @@ _TYPES: Final[dict[str, tuple[str, ReadBooster]]] = {
     "xgboost_ubj": ("xgboost.ubj", read_xgboost),
     "lightgbm": ("model.txt", read_lightgbm),
 }
-_GPU_ONLY: Final = ("algo", "storage_type", "threads_per_tree", "blocks_per_sm", "transfer_threshold")
-_NO_EFFECT: Final = ("use_experimental_optimizations", "xgboost_allow_unknown_field", "chunk_size")
 
 
 class FilBackend(TabularBackend):
@@ -43,18 +41,29 @@ class FilBackend(TabularBackend):
 
 def _open(file: ModelFile, path: Path) -> Table:
     options = Options(file)
+    kind = _model_type(file, options, path)
+    wanted = read_score_options(file, options)
+    options.finish()
+    table = booster_table(file, path, _TYPES[kind][1], wanted)
+    return replace(table, functions={name: _single(function) for name, function in table.functions.items()})
+
+
+def check_fil(file: ModelFile) -> None:
+    """See `BackendKind.check`."""
+    options = Options(file)
+    _model_type(file, options, file.path or Path())
+    read_score_options(file, options)
+
+
+def _model_type(file: ModelFile, options: Options, path: Path) -> str:
     by_name = {name: kind for kind, (name, _) in _TYPES.items()}
     kind = options.text("model_type", by_name.get(path.name, "xgboost"))
-    wanted = read_score_options(file, options)
-    options.ignored(*_GPU_ONLY, *_NO_EFFECT)
-    options.finish()
     if kind not in _TYPES:
         hint = "; an estimator of scikit-learn is served by the backend sklearn" if "treelite" in kind else ""
         raise InvalidConfig(
             f"model '{file.model}': parameters.model_type: must be one of {', '.join(_TYPES)}; got {kind!r}{hint}"
         )
-    table = booster_table(file, path, _TYPES[kind][1], wanted)
-    return replace(table, functions={name: _single(function) for name, function in table.functions.items()})
+    return kind
 
 
 def _single(function: Function) -> Function:

@@ -42,6 +42,8 @@ _OPTIMIZATION: Final = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
+_IN_FOLDER: Final = "model.onnx"
+"""The model file in a folder that stands in its place: a model with external data, as Triton lays it out."""
 _ERRORS_ONLY: Final = 3  # of ONNX Runtime's log severities
 
 
@@ -51,6 +53,7 @@ class OnnxRuntimeBackend:
     def __init__(self, file: ModelFile) -> None:
         self._file = file
         self._session: Any = None
+        self._run_options: Any = None
         self._text_inputs: tuple[str, ...] = ()
         self._text_outputs: frozenset[str] = frozenset()
         self.concurrent = True
@@ -65,6 +68,8 @@ class OnnxRuntimeBackend:
             SetupError: the file is no model that it can run.
         """
         library, path = _library(), self._file.path
+        if path is not None and path.is_dir():
+            path = path / _IN_FOLDER
         if path is None or not path.is_file():
             raise UnknownReference(f"model '{self._file.model}': there is no model file {path}")
         options = _session_options(library, self._file)
@@ -81,6 +86,7 @@ class OnnxRuntimeBackend:
             metadata=dict(session.get_modelmeta().custom_metadata_map),
         )
         self._session = session
+        self._run_options = _run_options(library, self._file.spec.session)
         self._text_inputs = tuple(spec.name for spec in signature.inputs if spec.datatype is DataType.BYTES)
         self._text_outputs = frozenset(spec.name for spec in signature.outputs if spec.datatype is DataType.BYTES)
         return signature
@@ -99,7 +105,7 @@ class OnnxRuntimeBackend:
         inputs = batch.inputs
         if self._text_inputs:
             inputs = {**inputs, **{name: _as_text(name, inputs[name]) for name in self._text_inputs}}
-        outputs: list[Array] = self._session.run(list(batch.outputs), inputs)
+        outputs: list[Array] = self._session.run(list(batch.outputs), inputs, self._run_options)
         if self._text_outputs.isdisjoint(batch.outputs):
             return outputs
         return [
@@ -147,6 +153,14 @@ def _session_options(library: Any, file: ModelFile) -> Any:
     }
     for key, value in entries.items():
         options.add_session_config_entry(key, value)
+    return options
+
+
+def _run_options(library: Any, config: SessionConfig) -> Any:
+    if not (config.shrink_arena and config.memory_arena):
+        return None
+    options = library.RunOptions()
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     return options
 
 

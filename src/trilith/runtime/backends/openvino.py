@@ -22,6 +22,7 @@ from trilith.errors import InvalidConfig, InvalidInput, SetupError
 from trilith.runtime.backends.denormals import denormals_preserved
 from trilith.runtime.backends.files import missing_library, model_path, reason, unreadable
 from trilith.runtime.backends.options import Options, refuse_session
+from trilith.runtime.backends.parameters import passed_on
 from trilith.runtime.backends.port import Batch, ModelFile
 
 _DATATYPES: Final = {
@@ -150,11 +151,12 @@ class OpenvinoBackend:
 def _properties(file: ModelFile) -> tuple[str, str, Mapping[str, str]]:
     """The device, the path of an extension or "", and OpenVINO's properties.
 
-    Triton's older names are translated; every other parameter is OpenVINO's own.
+    Triton's older names are translated; every other parameter in capital letters is OpenVINO's own.
     """
     refuse_session(file, ("intra_op_threads", "denormal_as_zero"))
     spec, options = file.spec, Options(file)
-    found = {_RENAMED.get(key, key): value for key, value in spec.parameters.items()}
+    found = {_RENAMED.get(key, key): value for key, value in spec.parameters.items() if passed_on("openvino", key)}
+    options.finish()
     if "PERFORMANCE_HINT" not in found:
         streams = spec.instances.count if spec.instances.share else 1
         found["NUM_STREAMS"] = found.get("NUM_STREAMS", str(streams)).upper()  # AUTO

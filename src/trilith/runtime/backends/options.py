@@ -1,22 +1,27 @@
 """What a model's configuration says to its backend: `parameters` and `session`.
 
-Rule 1: a key that the backend does not ask for is an error that names it, so that a misspelt one is not ignored.
+Rule 1: a key that the backend does not ask for is for clients and models to read. One that looks misspelt is named in
+    the log, and by `trilith models check`.
 Rule 2: a message names the model and the key, and says what is expected.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Final
 
 from trilith.errors import InvalidConfig
+from trilith.runtime.backends.parameters import unknown_parameters
 from trilith.runtime.backends.port import ModelFile
 from trilith.runtime.ranges import THREADS, Range
 from trilith.runtime.spec import SessionConfig
 
 _MOST_DIGITS = 20
-_SWITCHES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_log: Final = logging.getLogger("trilith.runtime")
+_SWITCHES: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 class Options:
@@ -24,11 +29,9 @@ class Options:
 
     def __init__(self, file: ModelFile) -> None:
         self._file = file
-        self._asked: list[str] = []
 
     def text(self, key: str, default: str = "") -> str:
         """The value as it stands."""
-        self._asked.append(key)
         return self._file.spec.parameters.get(key, default)
 
     def switch(self, key: str, default: bool = False) -> bool:
@@ -63,20 +66,18 @@ class Options:
         """Names with commas or blanks between them."""
         return self.text(key).replace(",", " ").split()
 
-    def ignored(self, *keys: str) -> None:
-        """Keys that are right and change nothing here."""
-        self._asked.extend(keys)
-
     def finish(self) -> None:
-        """Sees that nothing is left.
-
-        Raises:
-            InvalidConfig: a key was not asked for.
-        """
-        for key, text in self._file.spec.parameters.items():
-            if key not in self._asked:
-                expected = ", ".join(sorted(self._asked)) or "none"
-                raise self.wrong(key, f"unknown to the {self._file.spec.backend} backend; it knows {expected}", text)
+        """Says in the log which keys are unknown and look like one that the backend knows."""
+        spec = self._file.spec
+        for key, meant in unknown_parameters(spec.backend, spec.parameters):
+            if meant:
+                _log.warning(
+                    "model '%s': parameters.%s: means nothing to the %s backend, which knows '%s'",
+                    self._file.model,
+                    key,
+                    spec.backend,
+                    meant,
+                )
 
     def wrong(self, key: str, expected: str, text: str) -> InvalidConfig:
         """The error for a key whose value is not as expected."""

@@ -245,6 +245,8 @@ class BackendKind:
         filename: the default name of the model file; "" when there is no file.
         platform: what Triton calls backend and format together.
         alternatives: further default names, best first, for a folder that lacks `filename`.
+        check: sees what is wrong with a configuration, as far as that can be told without loading anything; raises
+            `InvalidConfig` then. None where there is nothing to see.
         metrics: what models of this kind count for themselves, asked at each scrape; None where they cannot.
     """
 
@@ -252,6 +254,7 @@ class BackendKind:
     filename: str = ""
     platform: str = ""
     alternatives: tuple[str, ...] = ()
+    check: Callable[[ModelFile], None] | None = None
     metrics: Callable[[], Sequence[Snapshot]] | None = None
 
     @property

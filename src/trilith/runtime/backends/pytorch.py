@@ -39,7 +39,6 @@ _DATATYPES: Final = {
     "torch.float32": DataType.FP32,
     "torch.float64": DataType.FP64,
 }
-_GPU_ONLY: Final = ("DISABLE_CUDNN", "ENABLE_CACHE_CLEANING", "FORCE_CPU_ONLY_INPUT_TENSORS")
 
 
 class PytorchBackend:
@@ -112,7 +111,6 @@ class PytorchBackend:
         across = options.count("INTER_OP_THREAD_COUNT", session.inter_op_threads)
         self._optimized = not options.switch("DISABLE_OPTIMIZED_EXECUTION")
         self._inference_mode = options.switch("INFERENCE_MODE", True)
-        options.ignored("ENABLE_WEIGHT_SHARING", *_GPU_ONLY)
         options.finish()
         _set_across(torch, self._file.model, across)
 

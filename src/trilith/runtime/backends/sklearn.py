@@ -77,7 +77,15 @@ def _method(estimator: Any, name: str, *, flat: bool) -> Function:
     return run
 
 
-def _unpickle(file: ModelFile, path: Path, *, allowed: bool) -> Any:
+def check_sklearn(file: ModelFile) -> None:
+    """See `BackendKind.check`."""
+    refuse_session(file, ("intra_op_threads",))
+    allowed = Options(file).switch("allow_pickle")
+    if file.path is not None and file.path.suffix in _PICKLES:
+        _see_allowed(file, file.path, allowed=allowed)
+
+
+def _see_allowed(file: ModelFile, path: Path, *, allowed: bool) -> None:
     if not allowed:
         raise InvalidConfig(
             f"{path}: reading a pickle runs whatever code its writer put into it, so it is not done unasked; save the "
@@ -88,6 +96,10 @@ def _unpickle(file: ModelFile, path: Path, *, allowed: bool) -> Any:
         raise InvalidConfig(
             f"{path}: pickles are only read from the model's own folder, not from `source`; save the model with skops"
         )
+
+
+def _unpickle(file: ModelFile, path: Path, *, allowed: bool) -> Any:
+    _see_allowed(file, path, allowed=allowed)
     try:
         import joblib
         import sklearn  # noqa: F401  what the pickle needs, for a message that says how to install it

@@ -68,7 +68,7 @@ def model_metadata(model: ModelPort) -> dict[str, Any]:
     return {
         "name": model.name,
         "versions": list(model.versions),
-        "platform": model.platform,
+        "platform": model.platform or model.backend,
         "inputs": _tensors(model.inputs),
         "outputs": _tensors(model.outputs),
     }

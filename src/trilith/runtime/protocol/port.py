@@ -46,6 +46,11 @@ class ModelPort(Protocol):
         ...
 
     @property
+    def backend(self) -> str:
+        """The backend that runs it."""
+        ...
+
+    @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Declared inputs, with the batch dimension."""
         ...
