@@ -75,9 +75,9 @@ def _check(name: str, folders: list[Path]) -> CheckedModel:
         if missing:
             raise UnknownReference(f"{missing[0]}: there is no such file; put the model there, or say `filename`")
         check_samples(plan.spec, folder)
-        check = plan.kind.check
-        for file in plan.files if check is not None else ():
-            check(file)
+        if plan.kind.check is not None:
+            for file in plan.files:
+                plan.kind.check(file)
     except TrilithError as error:
         return CheckedModel(name=name, folder=str(folder), ok=False, problem=error.message)
     return CheckedModel(
