@@ -22,6 +22,7 @@ from trilith.runtime.ticket import Ticket
 from trilith.runtime.unexpected import RETRY_S, unexpected
 
 IDLE_CHECK_S: Final = 0.5  # a test or script with a model in process waits so long to end
+_IN_A_TURN: Final = 16  # runs of an inline instance that no batch can join
 _TIMER_RESOLUTION_S: Final = 0.001  # of uvloop's timers; a shorter one fires at once, and would spin
 
 
@@ -166,6 +167,15 @@ class InlineInstance:
     """An instance that runs on the loop's thread, for backends that take only microseconds.
 
     Batches form at the end of the loop's turn, out of all that came in during it.
+
+    Args:
+        loop: the loop.
+        work: where batches come from.
+        execution: how they are run.
+        backend: what runs them.
+        finish: takes what was executed.
+        grows: whether a batch may grow while it waits. Then one is run in a turn of the loop, which has sockets to read
+            meanwhile; otherwise several, because a turn costs more than such a run.
     """
 
     def __init__(
@@ -175,12 +185,15 @@ class InlineInstance:
         execution: Execution,
         backend: Backend,
         finish: Callable[[list[Executed]], None],
+        *,
+        grows: bool,
     ) -> None:
         self._loop = loop
         self._work = work
         self._execution = execution
         self._backend = backend
         self._finish = finish
+        self._in_a_turn = 1 if grows else _IN_A_TURN
         self._timer: asyncio.TimerHandle | None = None
         self._stopping = False
         self.watching = False
@@ -205,18 +218,23 @@ class InlineInstance:
             self._timer = None
         if self._stopping:
             return
+        for _ in range(self._in_a_turn):
+            found = self._take()
+            if not isinstance(found, Taken):
+                if found.timeout_s is not None:
+                    self._timer = self._loop.call_later(max(found.timeout_s, _TIMER_RESOLUTION_S), self._run)
+                return
+            self._finish(_executed(self._execution, self._backend, found))
+            if self._work.rest(self):
+                return
+        self._loop.call_soon(self._run)
+
+    def _take(self) -> Taken | Rest:
         try:
-            found = self._work.take(self)
+            return self._work.take(self)
         except Exception as error:  # noqa: BLE001 - a bug of ours, which is logged: the instance must go on
             self._work.broke(error)
-            found = Rest(RETRY_S)
-        if isinstance(found, Taken):
-            self._finish(_executed(self._execution, self._backend, found))
-            # One batch a turn: the loop has sockets to read, and the next batch grows meanwhile.
-            if not self._work.rest(self):
-                self._loop.call_soon(self._run)
-        elif found.timeout_s is not None:
-            self._timer = self._loop.call_later(max(found.timeout_s, _TIMER_RESOLUTION_S), self._run)
+            return Rest(RETRY_S)
 
 
 def _executed(execution: Execution, backend: Backend, taken: Taken) -> list[Executed]:

@@ -146,7 +146,10 @@ class ServedModel:
         backends = self._local
         if len(backends) == 1 and backends[0].inline:
             finish = functools.partial(self._settlement.finish, 0)
-            self._instances = [InlineInstance(self._loop, self._queue, self._execution, backends[0], finish)]
+            grows = self._offer.max_batch_size > 1 and not self._alone
+            self._instances = [
+                InlineInstance(self._loop, self._queue, self._execution, backends[0], finish, grows=grows)
+            ]
             self._instances[0].wake()
             return
         for _ in range(self._spec.instances.count):
