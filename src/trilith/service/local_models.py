@@ -66,7 +66,12 @@ class LocalModel:
     async def signature(self) -> ModelSignature:
         """What the model takes and gives; loads it first."""
         _, handle = await _on_background(self._ready())
-        return ModelSignature(inputs=handle.inputs, outputs=handle.outputs, metadata=handle.metadata)
+        return ModelSignature(
+            inputs=handle.inputs,
+            outputs=handle.outputs,
+            metadata=handle.metadata,
+            max_batch_size=handle.max_batch_size,
+        )
 
     async def infer(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by name, in the model's order."""

@@ -2,7 +2,8 @@
 
 Rule 1: on an event loop a call returns an awaitable, whatever the method behind it is; in a thread (a synchronous
 method) it blocks and returns the result.
-Rule 2: an error that comes out of a call is marked as that call's (`failure.py` says what for).
+Rule 2: a call with more rows than the model takes in one request is several requests, and their answers are joined.
+Rule 3: an error that comes out of a call is marked as that call's (`failure.py` says what for).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from trilith.errors import InvalidInput, NoReadyReplica
 from trilith.service.bridge import await_or_block, background, running_loop
 from trilith.service.failure import Calling
+from trilith.service.parts import infer_in_parts, parts_of
 from trilith.service.ports import DirectCaller, ModelCaller, ServiceCaller
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class ModelProxy:
         self._signature: ModelSignature | None = None
 
     def infer(self, inputs: Mapping[str, Array]) -> Any:
-        """Runs the model on arrays by name.
+        """Runs the model on arrays by name. More rows than it takes at once are several requests.
 
         Returns:
             Outputs by name, in the model's order: an awaitable of them on an event loop, the dict itself in a thread.
@@ -100,8 +102,10 @@ class ModelProxy:
         return await_or_block(lambda: self._call(arrays, named), self._home)
 
     async def _infer(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        most = (self._signature or await self.prepare()).max_batch_size
+        parts = parts_of(inputs, most)
         with self._calling:
-            return await self._caller.infer(inputs)
+            return await (self._caller.infer(inputs) if parts is None else infer_in_parts(self._caller, inputs, parts))
 
     async def _call(self, arrays: tuple[Array, ...], named: dict[str, Array]) -> Any:
         signature = self._loaded(await self.prepare())

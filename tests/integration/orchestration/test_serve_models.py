@@ -45,6 +45,12 @@ class Doubles:
         return self.at_node(np.array([x], np.float32))[0].tolist()
 
     @trilith.api
+    async def many(self, rows: int) -> list[float]:
+        x = np.arange(4 * rows, dtype=np.float32).reshape(rows, 4)
+        here = await self.in_replica(x)
+        return [*(await self.at_node(x))[:, 3].tolist(), *here[:, 3].tolist()]
+
+    @trilith.api
     async def wrong(self) -> list[float]:
         return (await self.at_node(np.zeros((1, 5), np.float32)))[0].tolist()
 """
@@ -73,6 +79,8 @@ def test_models_of_a_service_at_the_node_and_in_the_replica(serve, tmp_path):
     server = serve(f"{tmp_path}/app.py:Doubles")
     for path in ("/double", "/double_here", "/double_in_thread"):
         assert server.post(path, {"x": [1, 2, 3, 4]}) == (200, [2.0, 4.0, 6.0, 8.0])
+    # The model takes 4 rows at once.
+    assert server.post("/many", {"rows": 19}) == (200, [2.0 * (4 * row + 3) for row in range(19)] * 2)
     status, body = server.post("/wrong", {})
     assert status in (400, 500)
     assert body["error"]["code"] in ("invalid_input", "service_failed")

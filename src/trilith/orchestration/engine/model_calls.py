@@ -66,7 +66,12 @@ class ModelDesk:
             self._infer(incoming, meta)
         elif meta.method == SIGNATURE:
             model = self._runtime.model(meta.content_type)
-            signature = ModelSignature(inputs=model.inputs, outputs=model.outputs, metadata=model.metadata)
+            signature = ModelSignature(
+                inputs=model.inputs,
+                outputs=model.outputs,
+                metadata=model.metadata,
+                max_batch_size=model.max_batch_size,
+            )
             incoming.result(pack_meta(ResultMeta("application/msgpack")), [pack_signature(signature)])
         else:
             raise NotFound(f"a model has no method {meta.method!r}")

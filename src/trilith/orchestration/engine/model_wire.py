@@ -26,15 +26,16 @@ class _Signature(msgspec.Struct, array_like=True, frozen=True):
     inputs: list[_Tensor]
     outputs: list[_Tensor]
     metadata: dict[str, str] = {}
+    max_batch_size: int = 0
 
 
 def pack_signature(signature: ModelSignature) -> bytes:
-    """A model's inputs, outputs and metadata as msgpack."""
+    """A model's signature as msgpack."""
     inputs, outputs = (
         [_Tensor(spec.name, str(spec.datatype), spec.shape) for spec in specs]
         for specs in (signature.inputs, signature.outputs)
     )
-    return msgspec.msgpack.encode(_Signature(inputs, outputs, dict(signature.metadata)))
+    return msgspec.msgpack.encode(_Signature(inputs, outputs, dict(signature.metadata), signature.max_batch_size))
 
 
 def unpack_signature(raw: Buffer) -> ModelSignature:
@@ -44,4 +45,4 @@ def unpack_signature(raw: Buffer) -> ModelSignature:
         tuple(TensorSpec(name=t.name, datatype=DataType(t.datatype), shape=t.shape) for t in tensors)
         for tensors in (found.inputs, found.outputs)
     )
-    return ModelSignature(inputs=inputs, outputs=outputs, metadata=found.metadata)
+    return ModelSignature(inputs=inputs, outputs=outputs, metadata=found.metadata, max_batch_size=found.max_batch_size)
