@@ -15,7 +15,6 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
-from trilith.service.bridge import await_or_block
 from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
 from trilith.service.codecs.native import pack, unpack
 from trilith.service.declare import api, service
@@ -37,9 +36,9 @@ from trilith.service.local import InProcessResolver
 from trilith.service.openapi import openapi_document
 from trilith.service.options import Batch
 from trilith.service.ports import ModelCaller, Placement, Resolver, ServiceCaller
-from trilith.service.proxy import ModelProxy, ServiceProxy
+from trilith.service.proxy import ServiceProxy
 from trilith.service.remote import RemoteServiceCaller, Send
-from trilith.service.spec import MethodSpec, ServiceSpec, spec_of
+from trilith.service.spec import ServiceSpec, spec_of
 from trilith.service.target import Target, TargetKind, load_target, parse_target
 from trilith.service.tracing import context, tracing
 
@@ -53,9 +52,7 @@ __all__ = [
     "BatchDescription",
     "InProcessResolver",
     "MethodDescription",
-    "MethodSpec",
     "ModelCaller",
-    "ModelProxy",
     "ModelSignature",
     "ModelUse",
     "OnDone",
@@ -75,7 +72,6 @@ __all__ = [
     "TargetKind",
     "ValueDescription",
     "api",
-    "await_or_block",
     "context",
     "depends",
     "describe",
