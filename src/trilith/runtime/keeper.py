@@ -195,9 +195,7 @@ class ModelKeeper:
             look = functools.partial(
                 attempt.run,
                 self.planners,
-                functools.partial(
-                    plan_load, self.roots, self._kinds, name, model.path, override, self._rules.config_name
-                ),
+                functools.partial(plan_load, self.roots, self._kinds, name, model.path, override, self._rules),
                 what=f"model '{name}'",
                 timeout_s=self._rules.timeout_s,
             )

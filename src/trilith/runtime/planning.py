@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from trilith.errors import SetupError, UnknownReference
@@ -12,6 +13,7 @@ from trilith.runtime.load_run import LoadRun
 from trilith.runtime.overrides import Override
 from trilith.runtime.repository import ModelPlan, plan_model
 from trilith.runtime.roots import Roots
+from trilith.runtime.steps import LoadRules
 
 
 def plan_load(
@@ -20,7 +22,7 @@ def plan_load(
     name: str,
     path: Path | None,
     override: Override | None,
-    config_name: str,
+    rules: LoadRules,
     run: LoadRun,
 ) -> tuple[ModelPlan, Standing]:
     """What is to be loaded, and from what.
@@ -31,7 +33,7 @@ def plan_load(
         name: the model's name.
         path: where it lies, when that is not a repository.
         override: what a client sent with the load.
-        config_name: see `config_file`.
+        rules: which of its configurations holds, and how long its loads may take where that says nothing.
         run: told how far it is.
 
     Raises:
@@ -49,8 +51,11 @@ def plan_load(
             raise SetupError(f"model '{name}' stands in more than one repository: {_joined(folders)}")
         path = folders[0]
     run.enter("reading its configuration")
-    config = override.config_of(path, config_name) if override is not None else None
-    plan = plan_model(name, path, kinds, config, config_name)
+    config = override.config_of(path, rules.config_name) if override is not None else None
+    plan = plan_model(name, path, kinds, config, rules.config_name)
+    if plan.spec.load_timeout_s is None:
+        spec = replace(plan.spec, load_timeout_s=rules.timeout_s)
+        plan = replace(plan, spec=spec, files=tuple(replace(file, spec=spec) for file in plan.files))
     return plan, plan.standing()
 
 

@@ -183,7 +183,7 @@ class Runtime:
         models = known if name is None else {name: known[name]}
         return [served.statistics() for _, model in sorted(models.items()) for served in model.served.values()]
 
-    def loading(self) -> LoadStatistics:
+    def load_statistics(self) -> LoadStatistics:
         """What the loading threads do now."""
         return self._keeper.threads.statistics()
 

@@ -87,7 +87,7 @@ async def load_step(
         progress: told of downloads.
         rules: how it loads.
     """
-    timeout_s = plan.spec.load_timeout_s or rules.timeout_s
+    timeout_s = plan.spec.load_timeout_s
     files = {str(file.version): file for file in plan.files}
 
     async def once(name: str) -> LoadedVersion:

@@ -7,7 +7,7 @@ import pytest
 from python_models import ask, echo_with, write_model
 from waiting import until
 
-from trilith.errors import Cancelled, SetupError
+from trilith.errors import Cancelled, ReplicaLost, SetupError
 from trilith.runtime import ControlMode, Runtime, RuntimeConfig
 
 HANG = "open({pid!r}, 'w').write(str(os.getpid()))\nthreading.Event().wait()"
@@ -37,7 +37,7 @@ def test_its_process_is_killed_when_it_runs_past_its_time(repository, run, tmp_p
         async with Runtime(repository, config=config) as runtime:
             with pytest.raises(SetupError, match=f"model 'hangs' version 1: gave up {doing} after 5"):
                 await runtime.load("hangs")
-            await until(lambda: gone(int(witness.read_text())) and runtime.loading().left_behind == 0)
+            await until(lambda: gone(int(witness.read_text())) and runtime.load_statistics().left_behind == 0)
             await runtime.load("fine")
             assert (await runtime.infer(ask("fine", 1))).outputs["y"].tolist() == [[1]]
 
@@ -55,6 +55,31 @@ def test_its_process_is_killed_when_it_is_unloaded_meanwhile(repository, run, tm
             await runtime.unload("hangs")
             with pytest.raises(Cancelled):
                 await load
-            await until(lambda: gone(int(witness.read_text())) and runtime.loading().left_behind == 0)
+            await until(lambda: gone(int(witness.read_text())) and runtime.load_statistics().left_behind == 0)
+
+    run(main())
+
+
+def test_its_process_is_killed_when_it_hangs_while_it_is_started_again(repository, run, tmp_path):
+    witness = tmp_path / "second"
+    hangs_once = f"""
+        if os.path.exists({str(witness)!r}) and not open({str(witness)!r}).read():
+            {HANG.format(pid=str(witness)).splitlines()[0]}
+            threading.Event().wait()
+    """
+    dies = "if x[0, 0] < 0:\n    os._exit(1)\nreturn x"
+    yaml = "backend: python\nload_timeout_ms: 5000\n"
+    write_model(repository, "hangs", echo_with(initialize=hangs_once, run=dies), yaml=yaml)
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            await runtime.infer(ask("hangs", 1))
+            witness.touch()
+            with pytest.raises(ReplicaLost):
+                await runtime.infer(ask("hangs", -1))
+            # It waits for the second start, which is killed, and for the third, which is not.
+            assert (await runtime.infer(ask("hangs", 2))).outputs["y"].tolist() == [[2]]
+            assert gone(int(witness.read_text()))
+            assert dict(runtime.statistics()[0].restarts) == {"died": 1, "overdue": 1}
 
     run(main())

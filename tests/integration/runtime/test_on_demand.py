@@ -18,11 +18,13 @@ class Slow(Files):
     """Hangs while it loads, when its file says so, until it is let go."""
 
     def __init__(self, file, made, go):
-        super().__init__(file, made)
         self._go = go
+        self.waits = False
+        super().__init__(file, made)
 
     def load(self):
         if self.file.path.read_text() == "hangs":
+            self.waits = True
             self._go.wait()
         return super().load()
 
@@ -87,7 +89,7 @@ def test_many_who_want_it_share_one_load(repository, serve, run, made, go):
     async def main():
         async with serve(repository) as runtime:
             asked = [asyncio.ensure_future(runtime.infer(request("a"))) for _ in range(100)]
-            await until(lambda: made)
+            await until(lambda: made and made[-1].waits)
             [entry] = await runtime.repository.index(ready_only=False)
             assert (entry["state"], entry["reason"][:11]) == ("LOADING", "loading for")
             asked[0].cancel()
@@ -218,7 +220,7 @@ def test_so_many_wait_and_no_more(repository, serve, run, made, go):
     async def main():
         async with serve(repository, drain_timeout_s=0.05) as runtime:
             asked = [asyncio.ensure_future(runtime.infer(request("a"))) for _ in range(MOST_WAITING)]
-            await until(lambda: made)
+            await until(lambda: made and made[-1].waits)
             with pytest.raises(QueueFull, match="requests wait for model 'a' to load"):
                 await runtime.infer(request("a"))
         assert {type(each) for each in await asyncio.gather(*asked, return_exceptions=True)} == {Draining}

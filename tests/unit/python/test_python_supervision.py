@@ -13,7 +13,7 @@ from trilith.runtime.backends.python.supervision import (
     Supervisor,
 )
 
-LIMITS = LifeLimits(silent_s=5.0, abandoned_s=3.0)
+LIMITS = LifeLimits(silent_s=5.0, abandoned_s=3.0, start_s=60.0)
 
 
 def running(now=0.0, **backoff):
@@ -35,7 +35,29 @@ def test_one_start_at_a_time():
     supervisor = running()
     supervisor.exited(1.0)
     supervisor.decide(1.0, heard_at=1.0, abandoned_since=None)
-    assert supervisor.decide(2.0, heard_at=1.0, abandoned_since=None) == LookAgain(None)
+    assert supervisor.decide(2.0, heard_at=1.0, abandoned_since=None) == LookAgain(61.0)
+
+
+def test_a_start_that_hangs_is_ended_once_and_counted():
+    supervisor = running()
+    supervisor.exited(1.0)
+    supervisor.decide(1.0, heard_at=1.0, abandoned_since=None)
+    assert isinstance(supervisor.decide(61.0, heard_at=60.9, abandoned_since=None), KillProcess)
+    assert supervisor.decide(62.0, heard_at=60.9, abandoned_since=None) == LookAgain(None)
+    supervisor.exited(62.0)
+    assert supervisor.restarts == {"died": 1, "overdue": 1}
+
+
+def test_a_first_start_is_whoever_loads_to_bound():
+    assert Supervisor(LIMITS).decide(1e6, heard_at=0.0, abandoned_since=None) == LookAgain(None)
+
+
+def test_a_start_without_a_limit_may_take_for_ever():
+    supervisor = Supervisor(LifeLimits(start_s=None), StartBackoff())
+    supervisor.started(0.0)
+    supervisor.exited(1.0)
+    supervisor.decide(1.0, heard_at=1.0, abandoned_since=None)
+    assert supervisor.decide(1e6, heard_at=1.0, abandoned_since=None) == LookAgain(None)
 
 
 def test_a_process_that_cannot_start_is_tried_ever_more_slowly_and_comes_back_when_it_can():

@@ -158,4 +158,5 @@ def life_limits(file: ModelFile) -> LifeLimits:
     return LifeLimits(
         silent_s=options.number("silent_timeout_ms", defaults.silent_s * 1e3, least=1.0) / 1e3,
         abandoned_s=options.number("abandoned_timeout_ms", defaults.abandoned_s * 1e3, least=1.0) / 1e3,
+        start_s=file.spec.load_timeout_s,
     )

@@ -3,7 +3,8 @@
     STARTING -> RUNNING -> WAITING -> STARTING ...        it died, and is started again after a wait
 
 Rule 1: the exit of a process is news at once, whoever caused it. `exited` alone leaves RUNNING.
-Rule 2: a process is killed when it gives no sign of life, or executes what nobody waits for any more.
+Rule 2: a process is killed when it gives no sign of life, executes what nobody waits for any more, or is not ready in
+    time after it was started again.
 Rule 3: restarts are slowed (`StartBackoff`): no storms. They never end, as what keeps a process from starting may (a
     disk, a licence, a service that is away); but after some failures in a row nobody should wait for it: it is failing.
 """
@@ -33,10 +34,12 @@ class LifeLimits:
     Attributes:
         silent_s: without a sign of life; it sends one a second, from a thread of its own.
         abandoned_s: executing a batch of which every request was answered for it: expired, or taken back.
+        start_s: from being started again to being ready; None for ever. The first start is whoever loads' to bound.
     """
 
     silent_s: float = 30.0
     abandoned_s: float = 30.0
+    start_s: float | None = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Supervisor:
         self._limits = limits
         self._backoff = backoff or StartBackoff(most_failing_s=_MOST_FAILING_S)
         self._running_since: float | None = None
+        self._starting_since: float | None = None
         self._killed_for = ""
         self.state = InstanceState.STARTING
         self.restarts: dict[str, int] = {}
@@ -115,7 +119,10 @@ class Supervisor:
             if now < not_before:
                 return LookAgain(not_before)
             self.state = InstanceState.STARTING
+            self._starting_since = now
             return StartProcess()
+        if self.state is InstanceState.STARTING:
+            return self._decide_start(now)
         if self.state is not InstanceState.RUNNING or self._killed_for:
             return LookAgain(None)
         limits = self._limits
@@ -129,6 +136,14 @@ class Supervisor:
                 )
             due = min(due, abandoned_since + limits.abandoned_s)
         return LookAgain(due)
+
+    def _decide_start(self, now: float) -> Decision:
+        limit_s, since = self._limits.start_s, self._starting_since
+        if limit_s is None or since is None or self._killed_for:
+            return LookAgain(None)
+        if now - since >= limit_s:
+            return self._kill("overdue", f"it was not ready {limit_s:g} s after it was started again")
+        return LookAgain(since + limit_s)
 
     @property
     def failing(self) -> bool:
