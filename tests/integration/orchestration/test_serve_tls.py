@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import resource
@@ -11,6 +12,9 @@ import ssl
 import grpc
 import pytest
 from live_server import APPS
+
+import trilith
+from trilith.errors import InvalidConfig, NoReadyReplica, TrilithError
 
 pytest.importorskip("cryptography")
 
@@ -150,3 +154,43 @@ def test_handshakes_that_never_end_keep_nobody_out(serve, tmp_path):
         served()
     served()
     assert "ended" not in server.output
+
+
+@pytest.fixture
+def mutual(serve, tmp_path):
+    """A server that shows a certificate of its own and asks for one, and the files of both."""
+    pem, key = _certificate(tmp_path)
+    options = ("--tls-certificate", str(pem), "--tls-key", str(key), "--tls-client-ca", str(pem))
+    line = serve(f"{APPS}/calls.py:Calls", *options, ready=False).wait_line("ready: https://")
+    return f"https://localhost:{line.split('https://127.0.0.1:', 1)[1].split()[0]}", pem, key
+
+
+def test_the_client_trusts_an_authority_and_shows_its_certificate(mutual, monkeypatch):
+    url, pem, key = mutual
+    with trilith.client(url, tls_ca=pem, tls_certificate=pem, tls_key=key) as client:
+        assert client.echo(x=[1.5]) == [1.5]
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    with trilith.client(url, tls_certificate=pem, tls_key=key) as client:
+        assert client.echo(x=[2.5]) == [2.5]
+
+    async def awaited():
+        async with trilith.client(url, asynchronous=True, tls_ca=pem, tls_certificate=pem, tls_key=key) as client:
+            return await client.echo(x=[3.5])
+
+    assert asyncio.run(awaited()) == [3.5]
+
+
+def test_the_client_says_what_is_wrong_with_a_certificate(mutual, tmp_path):
+    url, pem, _ = mutual
+    with pytest.raises(NoReadyReplica, match=r"is not trusted: .*tls_ca="):
+        trilith.client(url)
+    with pytest.raises(TrilithError, match=r"only clients with a certificate|the connection to .* broke"):
+        trilith.client(url, tls_ca=pem)
+    with pytest.raises(InvalidConfig, match="tls_ca: .*missing.pem: no PEM file"):
+        trilith.client(url, tls_ca=tmp_path / "missing.pem")
+    with pytest.raises(InvalidConfig, match=r"tls_certificate: .*: no certificate with its key"):
+        trilith.client(url, tls_certificate=pem)
+    with pytest.raises(InvalidConfig, match="tls_key needs tls_certificate"):
+        trilith.client(url, tls_key=pem)
+    with pytest.raises(InvalidConfig, match="headers: expected names and values of text"):
+        trilith.client(url, headers={"x": 1})

@@ -7,7 +7,8 @@ import asyncio
 import copy
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 from urllib.parse import urlsplit
@@ -244,28 +245,61 @@ class AsyncClient(_Methods):
 
 
 @overload
-def client(url: str, *, asynchronous: Literal[False] = False, timeout_s: float | None = None) -> Client: ...
+def client(
+    url: str,
+    *,
+    asynchronous: Literal[False] = False,
+    timeout_s: float | None = None,
+    headers: Mapping[str, str] | None = None,
+    tls_ca: str | Path | None = None,
+    tls_certificate: str | Path | None = None,
+    tls_key: str | Path | None = None,
+) -> Client: ...
 @overload
-def client(url: str, *, asynchronous: Literal[True], timeout_s: float | None = None) -> AsyncClient: ...
-def client(url: str, *, asynchronous: bool = False, timeout_s: float | None = None) -> Client | AsyncClient:
+def client(
+    url: str,
+    *,
+    asynchronous: Literal[True],
+    timeout_s: float | None = None,
+    headers: Mapping[str, str] | None = None,
+    tls_ca: str | Path | None = None,
+    tls_certificate: str | Path | None = None,
+    tls_key: str | Path | None = None,
+) -> AsyncClient: ...
+def client(
+    url: str,
+    *,
+    asynchronous: bool = False,
+    timeout_s: float | None = None,
+    headers: Mapping[str, str] | None = None,
+    tls_ca: str | Path | None = None,
+    tls_certificate: str | Path | None = None,
+    tls_key: str | Path | None = None,
+) -> Client | AsyncClient:
     """A client of a running service. It asks the server once what it offers.
 
     Args:
         url: the server's address, `http://127.0.0.1:8000`; `http://` may be left out.
         asynchronous: whether methods are awaited. The server is asked by `async with` or the first call then, else now.
         timeout_s: time limit of each call in seconds, told to the server; None for the method's own limit.
+        headers: sent with each request, `{"authorization": "Bearer ..."}`.
+        tls_ca: PEM file of the authorities that are trusted; None for those that the environment variable SSL_CERT_FILE
+            names, or else the public ones.
+        tls_certificate: PEM file with the certificate chain that this client shows.
+        tls_key: PEM file with its private key; None when the certificate's file has it.
 
     Raises:
         NoReadyReplica: nothing answers there.
         Unsupported: it is not a service of Trilith.
-        InvalidConfig: the URL is none.
+        InvalidConfig: the URL, a header or a PEM file is none.
     """
-    from trilith.service.client.transport import AsyncTransport, SyncTransport
+    from trilith.service.client.transport import AsyncTransport, ConnectionOptions, SyncTransport
 
     base = _base(url)
+    options = ConnectionOptions(headers=headers or {}, tls_ca=tls_ca, tls_certificate=tls_certificate, tls_key=tls_key)
     if asynchronous:
-        return AsyncClient(base, AsyncTransport(base), timeout_s)
-    transport = SyncTransport(base)
+        return AsyncClient(base, AsyncTransport(base, options), timeout_s)
+    transport = SyncTransport(base, options)
     try:
         return Client(base, transport, timeout_s)
     except BaseException:

@@ -2,17 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 
-from trilith.errors import DeadlineExceeded, NoReadyReplica, ReplicaLost, TrilithError
+from trilith.errors import DeadlineExceeded, InvalidConfig, NoReadyReplica, ReplicaLost, TrilithError
 from trilith.service.client.encoding import Body
 
 _CONNECT_WITHIN_S = 5.0
+_CERTIFICATES_OF_THE_ENVIRONMENT: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 Answered = tuple[int, str, bytes, str | None]
 """Status, content type, body, `Retry-After`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """How a server is reached.
+
+    Attributes:
+        headers: sent with each request, in addition to the client's own.
+        tls_ca: PEM file of the authorities that are trusted; None for those that SSL_CERT_FILE or SSL_CERT_DIR name, or
+            else the public ones.
+        tls_certificate: PEM file with the certificate chain that the client shows.
+        tls_key: PEM file with its private key; None when the certificate's file has it.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    tls_ca: str | Path | None = None
+    tls_certificate: str | Path | None = None
+    tls_key: str | Path | None = None
+
+    def arguments(self, url: str) -> dict[str, Any]:
+        """What httpx takes.
+
+        Raises:
+            InvalidConfig: a file cannot be read, or is no PEM file; a header is none.
+        """
+        try:
+            headers = httpx.Headers(dict(self.headers))
+            headers.raw  # noqa: B018 - encodes them
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InvalidConfig(f"headers: expected names and values of text, got {self.headers!r}: {error}") from error
+        return {"base_url": url, "trust_env": False, "headers": headers, "verify": self._verify()}
+
+    def _verify(self) -> ssl.SSLContext | bool:
+        if self.tls_key is not None and self.tls_certificate is None:
+            raise InvalidConfig("tls_key needs tls_certificate: the key's certificate")
+        named = any(os.environ.get(name) for name in _CERTIFICATES_OF_THE_ENVIRONMENT)
+        if self.tls_ca is None and self.tls_certificate is None and not named:
+            return True
+        try:
+            # Without a file the context reads the environment's variables, or the system's authorities.
+            context = ssl.create_default_context(cafile=None if self.tls_ca is None else str(self.tls_ca))
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidConfig(f"tls_ca: {self.tls_ca}: no PEM file with certificates: {error}") from error
+        if self.tls_certificate is not None:
+            key = None if self.tls_key is None else str(self.tls_key)
+            try:
+                context.load_cert_chain(str(self.tls_certificate), key)
+            except (OSError, ssl.SSLError) as error:
+                pair = f"{self.tls_certificate}" if key is None else f"{self.tls_certificate} and {key}"
+                raise InvalidConfig(f"tls_certificate: {pair}: no certificate with its key: {error}") from error
+        return context
 
 
 def _request(body: Body, timeout_s: float | None) -> dict[str, Any]:
@@ -32,7 +89,14 @@ def _answer(response: httpx.Response) -> Answered:
 
 
 def _error(error: httpx.HTTPError, url: str) -> TrilithError:
-    if isinstance(error, httpx.ConnectError) and "CERTIFICATE_VERIFY_FAILED" not in str(error) and "SSL" in str(error):
+    if isinstance(error, httpx.ConnectError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return NoReadyReplica(
+            f"the certificate of {url} is not trusted: {error}; name the file of its authority by tls_ca=, or in the "
+            "environment variable SSL_CERT_FILE"
+        )
+    if "CERTIFICATE_REQUIRED" in str(error):
+        return NoReadyReplica(f"{url} lets in only clients with a certificate: give tls_certificate= and tls_key=")
+    if isinstance(error, httpx.ConnectError) and "SSL" in str(error):
         plain = url.replace("https://", "http://", 1)
         return NoReadyReplica(f"no TLS connection to {url}: {error}; if the server speaks plain HTTP, write {plain}")
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
@@ -59,9 +123,9 @@ def _check_open(http: httpx.Client | httpx.AsyncClient, url: str) -> None:
 class SyncTransport:
     """Sends requests and waits; keeps connections open between them. May be used by several threads."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, options: ConnectionOptions) -> None:
         self.url = url
-        self._http = httpx.Client(base_url=url, trust_env=False)
+        self._http = httpx.Client(**options.arguments(url))
 
     def post(self, path: str, body: Body, timeout_s: float | None) -> Answered:
         """The answer to a call.
@@ -92,9 +156,9 @@ class SyncTransport:
 class AsyncTransport:
     """The same, on an event loop."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, options: ConnectionOptions) -> None:
         self.url = url
-        self._http = httpx.AsyncClient(base_url=url, trust_env=False)
+        self._http = httpx.AsyncClient(**options.arguments(url))
 
     async def post(self, path: str, body: Body, timeout_s: float | None) -> Answered:
         """The answer to a call.
