@@ -186,7 +186,7 @@ def test_the_client_says_what_is_wrong_with_a_certificate(mutual, tmp_path):
         trilith.client(url)
     with pytest.raises(TrilithError, match=r"only clients with a certificate|the connection to .* broke"):
         trilith.client(url, tls_ca=pem)
-    with pytest.raises(InvalidConfig, match="tls_ca: .*missing.pem: no PEM file"):
+    with pytest.raises(InvalidConfig, match=r"tls_ca: .*missing\.pem: no PEM file"):
         trilith.client(url, tls_ca=tmp_path / "missing.pem")
     with pytest.raises(InvalidConfig, match=r"tls_certificate: .*: no certificate with its key"):
         trilith.client(url, tls_certificate=pem)
