@@ -39,15 +39,23 @@ class LoadRun:
         Raises:
             SetupError: nobody wants the load any more.
         """
-        with self._lock:
-            if self._reason:
-                raise SetupError(self._reason)
+        self.check()
         self.phase = phase
         self.heard()
 
     def heard(self) -> None:
         """The thread gets on, though it stays in its phase."""
         self.heard_at = time.monotonic()
+
+    def check(self) -> None:
+        """Lets the thread go on.
+
+        Raises:
+            SetupError: nobody wants the load any more.
+        """
+        with self._lock:
+            if self._reason:
+                raise SetupError(self._reason)
 
     def add(self, backend: Backend | RequestBackend) -> None:
         """The thread loads this one next.

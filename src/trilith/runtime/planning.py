@@ -44,7 +44,7 @@ def plan_load(
     if override is not None and override.folder is not None:
         path = override.folder
     if path is None:
-        folders = roots.fetch(name)
+        folders = roots.fetch(name, run)
         if not folders:
             raise UnknownReference(f"failed to load '{name}', no such model folder in the repositories {roots}")
         if len(folders) > 1:

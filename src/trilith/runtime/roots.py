@@ -17,17 +17,19 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
 import msgspec
 
 from trilith.errors import SetupError, UnknownReference
+from trilith.runtime.load_run import LoadRun
 from trilith.runtime.repository import PBTXT, YAML, find_model_folders, find_models
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CHUNK_BYTES: Final = 1 << 20
+_LOOK_S: Final = 0.2  # while another thread works on the mirror
 _FETCHING: Final = ".fetching-"
 _ABANDONED_S: Final = 3600.0
 _IDENTITY: Final = ("size", "mtime", "LastModified", "last_modified", "updated", "created", "ETag", "etag", "md5Hash")
@@ -65,21 +67,21 @@ class Roots:
             SetupError: there is no room for what must be fetched.
         """
         for remote in self._remotes:
-            remote.list(whole=whole)
+            remote.list(LoadRun(), whole=whole)
         return find_models(self._folders)
 
     def holds(self, name: str) -> bool:
         """Whether there is a model of that name, as far as is known without asking what is remote."""
         return bool(find_model_folders(name, self._folders))
 
-    def fetch(self, name: str) -> list[Path]:
-        """The folders of one model with all its files.
+    def fetch(self, name: str, run: LoadRun | None = None) -> list[Path]:
+        """The folders of one model with all its files. `run`: the load that wants them; told of each piece that comes.
 
         Raises:
             UnknownReference, SetupError: as above.
         """
         for remote in self._remotes:
-            remote.list(whole=False, model=name)
+            remote.list(run or LoadRun(), whole=False, model=name)
         return find_model_folders(name, self._folders)
 
 
@@ -100,10 +102,11 @@ class _Remote:
         self._fetched: dict[str, tuple[str, str]] = {}  # identity there and digest, by path below the repository
         self._written: dict[str, tuple[str, str]] | None = None  # what the manifest says; None until it is read
         self._lock = threading.Lock()
+        self._worker: LoadRun | None = None  # of whoever holds it
 
-    def list(self, *, whole: bool, model: str | None = None) -> None:
+    def list(self, run: LoadRun, *, whole: bool, model: str | None = None) -> None:
         """Brings the mirror up to date: all names and configurations, and the files of one model or of all."""
-        with self._lock:
+        with self._alone(run):
             there = self._listing()
             try:
                 self._remember()
@@ -113,7 +116,7 @@ class _Remote:
                     (self.mirror / path).parent.mkdir(parents=True, exist_ok=True)
                     wanted = whole or name == model or rest in (PBTXT, YAML)
                     if wanted and self._fetched.get(path, ("",))[0] != identity:
-                        self._fetched[path] = (identity, self._fetch(path))
+                        self._fetched[path] = (identity, self._fetch(path, run))
                 self._remove_unused_blobs()
                 self._write_manifest()
             except OSError as error:
@@ -156,7 +159,22 @@ class _Remote:
             raise UnknownReference(f"{self._url}: {error}; `trilith[s3]` brings what s3:// needs") from error
         return system, str(base).rstrip("/")
 
-    def _fetch(self, path: str) -> str:
+    @contextlib.contextmanager
+    def _alone(self, run: LoadRun) -> Iterator[None]:
+        """Waits until no other thread works on the mirror. That the other one gets on is progress of those who wait."""
+        while not self._lock.acquire(timeout=_LOOK_S):
+            run.check()
+            worker = self._worker
+            if worker is not None:
+                run.heard_at = max(run.heard_at, worker.heard_at)
+        try:
+            self._worker = run
+            yield
+        finally:
+            self._worker = None
+            self._lock.release()
+
+    def _fetch(self, path: str, run: LoadRun) -> str:
         """Downloads one file; its digest."""
         system, base = self._system()
         self._blobs.mkdir(parents=True, exist_ok=True)
@@ -168,7 +186,7 @@ class _Remote:
                 except Exception as error:
                     raise UnknownReference(f"{self._url}/{path}: cannot be fetched: {error}") from error
                 with remote:
-                    digest = _copy(remote, local, f"{self._url}/{path}")
+                    digest = _copy(remote, local, f"{self._url}/{path}", run)
             blob = self._blobs / digest
             Path(temporary).replace(blob)
             link = self.mirror / path
@@ -223,10 +241,12 @@ class _Remote:
             return True
 
 
-def _copy(source: IO[bytes], destination: IO[bytes], shown: str) -> str:
+def _copy(source: IO[bytes], destination: IO[bytes], shown: str, run: LoadRun) -> str:
     """Copies a remote file; its digest."""
     digest, copied, expected = hashlib.sha256(), 0, getattr(source, "size", None)
     while chunk := _read(source, shown):
+        run.check()
+        run.heard()
         digest.update(chunk)
         destination.write(chunk)
         copied += len(chunk)

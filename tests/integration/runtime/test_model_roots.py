@@ -1,10 +1,14 @@
 """Repositories behind URLs: what is fetched, when, and what is left of it."""
 
+import asyncio
 import errno
 import io
+import threading
+import time
 
 import numpy as np
 import pytest
+from waiting import until
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -141,5 +145,60 @@ def test_polled(memory, run):
             await runtime.repository.poll()
             assert runtime.model("a").unloaded
             assert runtime.model("b").ready
+
+    run(main())
+
+
+class Reader(io.BytesIO):
+    """A file behind a URL that does something before each byte."""
+
+    def __init__(self, content, before):
+        super().__init__(content)
+        self._before = before
+
+    def read(self, size=-1):
+        self._before()
+        return super().read(1 if size else size)
+
+
+def of_files(memory, monkeypatch, before):
+    real = type(memory).open
+
+    def opening(self, path, *rest, **more):
+        content = real(self, path, *rest, **more).read()
+        return Reader(content, before) if path.endswith(".twin") else io.BytesIO(content)
+
+    monkeypatch.setattr(type(memory), "open", opening)
+
+
+def test_a_fetch_that_hangs_is_given_up_and_those_who_wait_for_it_too(memory, run, monkeypatch):
+    go = threading.Event()
+    of_files(memory, monkeypatch, go.wait)
+    kind = kind_of(lambda file: EchoBackend(), filename="model.twin")
+
+    async def main():
+        config = RuntimeConfig(backends={"twin": kind}, mode=ControlMode.EXPLICIT, load_timeout_s=0.5)
+        async with Runtime("memory://bucket", config=config) as runtime:
+            loads = [runtime.load(name) for name in ("a", "b")]
+            try:
+                failures = await asyncio.gather(*loads, return_exceptions=True)
+                assert all("gave up looking for its files after 0.5" in str(each) for each in failures), failures
+            finally:
+                go.set()
+            await until(lambda: not runtime._keeper.planners.statistics().left_behind)
+            for name in ("a", "b"):
+                await runtime.load(name)
+
+    run(main())
+
+
+def test_a_fetch_that_is_slow_and_gets_on_is_waited_for(memory, run, monkeypatch):
+    of_files(memory, monkeypatch, lambda: time.sleep(0.4))
+    kind = kind_of(lambda file: EchoBackend(), filename="model.twin")
+
+    async def main():
+        config = RuntimeConfig(backends={"twin": kind}, mode=ControlMode.EXPLICIT, load_timeout_s=1.0)
+        async with Runtime("memory://bucket", config=config) as runtime:
+            await asyncio.gather(runtime.load("a"), runtime.load("b"))  # each takes longer than that
 
     run(main())
