@@ -109,7 +109,8 @@ def _meaning(plan: ModelPlan) -> Iterator[str]:
     for kind, tensors in (("Input", spec.inputs), ("Output", spec.outputs)):
         for tensor in tensors:
             shape = "the model's own shape" if tensor.dims is None else f"shape {_shape(tensor.dims, spec)}"
-            yield f"{kind} {tensor.name}: {tensor.datatype or 'the type of the model'}, {shape}."
+            inside = "" if tensor.reshape is None else f"; the model has it as {_shape(tensor.reshape, spec)}"
+            yield f"{kind} {tensor.name}: {tensor.datatype or 'the type of the model'}, {shape}{inside}."
     if queue.batching and queue.max_wait_s:
         yield f"A batch that is not full waits up to {queue.max_wait_s * 1e3:g} ms for company."
     if queue.max_queue_size:

@@ -8,7 +8,7 @@ Rule 3: each request's outputs are views of the batch's; nothing is copied but t
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from trilith.core.tensor import Array
 from trilith.errors import ModelError, TrilithError
 from trilith.runtime.backends.port import Backend, Batch
 from trilith.runtime.collation import Collation
+from trilith.runtime.reshaping import Reshape
 from trilith.runtime.schedule import Halves
 from trilith.runtime.signature import Offer
 from trilith.runtime.ticket import Ticket
@@ -83,7 +84,7 @@ class Execution:
         name: whose, for messages: `model 'ocr'`.
     """
 
-    __slots__ = ("_batched", "_clock", "_collation", "_inputs", "_model", "_outputs", "_pure", "name")
+    __slots__ = ("_batched", "_clock", "_collation", "_inputs", "_model", "_outputs", "_pure", "_reshapes", "name")
 
     def __init__(
         self, model: str, offer: Offer, *, pure: bool, clock: Clock, collation: Collation | None = None
@@ -96,6 +97,8 @@ class Execution:
         self._pure = pure
         self._clock = clock
         self._collation = collation
+        names = frozenset(self._outputs)
+        self._reshapes = {name: each for name, each in offer.reshapes.items() if name in names}
 
     def run(self, backend: Backend, tickets: Sequence[Ticket], batched_at: float) -> list[Executed]:
         """Runs the tickets as one batch; in parts when that fails and may be retried."""
@@ -119,6 +122,8 @@ class Execution:
             arrays = backend.run(batch)
             executed.infer_at = now()
             executed.outputs = self._split(tickets, batch, arrays)
+            if self._reshapes:
+                executed.outputs = [self._outward(outputs) for outputs in executed.outputs]
         except TrilithError as error:
             executed.error = error
         except BaseException as error:  # noqa: BLE001 - a model is the user's code, whatever it raises
@@ -177,6 +182,9 @@ class Execution:
             return [outputs]
         return self._slices(tickets, outputs)
 
+    def _outward(self, outputs: dict[str, Array]) -> dict[str, Array]:
+        return reshaped(self._model, outputs, self._reshapes, 1 if self._batched else 0)
+
     def _keeps_rows(self, output: str) -> bool:
         return self._collation is None or self._collation.keeps_rows(output)
 
@@ -192,6 +200,31 @@ class Execution:
                 slices.append({name: array[start:end] for name, array in outputs.items()})
             start = end
         return slices
+
+
+def reshaped(model: str, outputs: dict[str, Array], reshapes: Mapping[str, Reshape], skip: int) -> dict[str, Array]:
+    """A request's outputs as its client gets them.
+
+    Args:
+        model: its name, for messages.
+        outputs: as the model gives them.
+        reshapes: of the outputs that clients get in another shape.
+        skip: 1 where the first dimension is that of the batch, else 0.
+
+    Raises:
+        ModelError: an output has not the shape that the configuration says.
+    """
+    found = dict(outputs)
+    for name, array in outputs.items():
+        if name in reshapes:
+            dims = reshapes[name].outward(array.shape[skip:])
+            if dims is None:
+                raise ModelError(
+                    f"model '{model}': output '{name}' has shape {list(array.shape)}, and its reshape in the "
+                    f"configuration says {[*array.shape[:skip], *reshapes[name].inside]}"
+                )
+            found[name] = array.reshape((*array.shape[:skip], *dims))
+    return found
 
 
 def _contiguous(array: Array) -> Array:

@@ -22,6 +22,7 @@ from trilith.runtime.idle_fields import kept_fields, kept_group_fields
 from trilith.runtime.joining import BatchInput, BatchInputKind, BatchOutput
 from trilith.runtime.model_fields import STRING_OR_COMMENT, check_escapes, field_problems, parse_problem
 from trilith.runtime.onnx_parameters import onnx_session
+from trilith.runtime.reshaping import Reshape
 from trilith.runtime.schedule import QueuePolicy, TimeoutAction
 from trilith.runtime.spec import (
     DeclaredTensor,
@@ -139,7 +140,20 @@ def _tensor(tensor: Any, path: str) -> DeclaredTensor:
         label_filename=getattr(tensor, "label_filename", ""),
         optional=getattr(tensor, "optional", False),
         ragged=getattr(tensor, "allow_ragged_batch", False),
+        reshape=_reshape(tensor, path) if tensor.HasField("reshape") else None,
     )
+
+
+def _reshape(tensor: Any, path: str) -> tuple[int, ...]:
+    inside = tuple(tensor.reshape.shape)
+    if 0 in inside:
+        raise InvalidConfig(f"{path}.reshape.shape: each must be >= 1, or -1 for any size; got {list(inside)}")
+    if not tensor.dims or getattr(tensor, "allow_ragged_batch", False):
+        raise InvalidConfig(f"{path}.reshape: needs dims, and cannot stand beside allow_ragged_batch")
+    try:
+        return Reshape(tuple(tensor.dims), inside).inside
+    except InvalidConfig as error:
+        raise InvalidConfig(f"{path}.reshape: '{tensor.name}' {error.message}") from error
 
 
 def _batch_input(entry: Any, path: str) -> BatchInput:

@@ -40,10 +40,13 @@ def model_config(handle: ModelHandle) -> Any:
             entry.format = messages.ModelInput.Format.Value(declared[tensor.name].format or "FORMAT_NONE")
             entry.optional = declared[tensor.name].optional
             entry.allow_ragged_batch = declared[tensor.name].ragged
+            fill_reshape(entry, declared[tensor.name])
     for tensor in handle.outputs:
         entry = config.output.add()
         _fill(entry, tensor, skip)
-        entry.label_filename = declared.get(tensor.name, DeclaredTensor(name=tensor.name)).label_filename
+        said = declared.get(tensor.name, DeclaredTensor(name=tensor.name))
+        entry.label_filename = said.label_filename
+        fill_reshape(entry, said)
     for made in spec.batch_inputs:
         config.batch_input.add(
             kind=messages.BatchInput.Kind.Value(made.kind.value),
@@ -78,6 +81,13 @@ def _fill(entry: Any, tensor: TensorSpec, skip: int) -> None:
     entry.name = tensor.name
     entry.data_type = model_config_messages().DataType.Value(f"TYPE_{word}")
     entry.dims.extend(tensor.shape[skip:])
+
+
+def fill_reshape(entry: Any, declared: DeclaredTensor) -> None:
+    """Notes in an input or output of the message in which shape its model has it."""
+    if declared.reshape is not None:
+        entry.reshape.SetInParent()
+        entry.reshape.shape.extend(declared.reshape)
 
 
 def _fill_batching(batching: Any, queue: QueueConfig, max_batch_size: int) -> None:

@@ -14,6 +14,7 @@ from trilith.core.model import ModelSignature
 from trilith.core.tensor import TensorSpec
 from trilith.errors import InvalidConfig
 from trilith.runtime.joining import Padding
+from trilith.runtime.reshaping import Reshape
 from trilith.runtime.spec import DEFAULT_MAX_BATCH_SIZE, DeclaredTensor, ModelSpec
 
 
@@ -29,6 +30,7 @@ class Offer:
         optional: inputs that clients may leave out.
         ragged: inputs whose shapes need not agree within a batch.
         padded: inputs that are filled up, so that shapes agree.
+        reshapes: inputs and outputs whose model has them in another shape.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -38,6 +40,16 @@ class Offer:
     optional: frozenset[str] = frozenset()
     ragged: frozenset[str] = frozenset()
     padded: Mapping[str, Padding] = field(default_factory=dict)
+    reshapes: Mapping[str, Reshape] = field(default_factory=dict)
+
+    @property
+    def model_outputs(self) -> tuple[TensorSpec, ...]:
+        """The outputs in the shapes in which the model gives them."""
+        head = (-1,) if self.max_batch_size else ()
+        return tuple(
+            replace(spec, shape=(*head, *self.reshapes[spec.name].inside)) if spec.name in self.reshapes else spec
+            for spec in self.outputs
+        )
 
 
 def complete(spec: ModelSpec, signature: ModelSignature) -> Offer:
@@ -69,6 +81,11 @@ def complete(spec: ModelSpec, signature: ModelSignature) -> Offer:
         optional=frozenset(tensor.name for tensor in spec.inputs if tensor.optional),
         ragged=frozenset(tensor.name for tensor in spec.inputs if tensor.ragged),
         padded={tensor.name: tensor.pad for tensor in spec.inputs if tensor.pad is not None},
+        reshapes={
+            tensor.name: Reshape(tensor.dims or (), tensor.reshape)
+            for tensor in (*spec.inputs, *spec.outputs)
+            if tensor.reshape is not None
+        },
     )
 
 
@@ -115,7 +132,7 @@ def _declares_full_shapes(spec: ModelSpec, signature: ModelSignature) -> bool:
     """Whether the configuration's dims include what would be the batch dimension, so that there is none."""
     ranks = {tensor.name: len(tensor.shape) for tensor in (*signature.inputs, *signature.outputs)}
     return any(
-        declared.dims is not None and len(declared.dims) == ranks.get(declared.name)
+        declared.model_dims is not None and len(declared.model_dims) == ranks.get(declared.name)
         for declared in (*spec.inputs, *spec.outputs)
     )
 
@@ -145,9 +162,9 @@ def _agreed(
     where = f"model '{spec.name}': {role} '{declared.name}'"
     if declared.datatype not in (None, own.datatype):
         raise InvalidConfig(f"{where}: the configuration says {declared.datatype}, the model says {own.datatype}")
-    if declared.dims is None:
+    if declared.dims is None or declared.model_dims is None:
         return _freed(declared, own, batched)
-    shape = (-1, *declared.dims) if batched else declared.dims
+    shape = (-1, *declared.model_dims) if batched else declared.model_dims
     if flat:
         return replace(own, shape=shape)
     own = _freed(declared, own, batched)
@@ -163,7 +180,7 @@ def _agreed(
         )
     if any(theirs not in (-1, ours) for ours, theirs in zip(shape, own.shape, strict=False)):
         raise InvalidConfig(f"{where}: the configuration says shape {list(shape)}, the model says {list(own.shape)}")
-    return replace(own, shape=shape)
+    return replace(own, shape=(-1, *declared.dims) if batched else declared.dims)
 
 
 def _freed(declared: DeclaredTensor, own: TensorSpec, batched: bool) -> TensorSpec:

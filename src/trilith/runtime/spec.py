@@ -34,6 +34,7 @@ class DeclaredTensor:
         ragged: whether the shapes of the input may differ within a batch, which then gets all elements in one row.
         pad: how the input is filled up; None: it is not.
         unpad: how the output is cut back; None: it is not.
+        reshape: the shape in which the model has it, without the batch dimension; None for that of `dims`.
     """
 
     name: str
@@ -45,6 +46,12 @@ class DeclaredTensor:
     ragged: bool = False
     pad: Padding | None = None
     unpad: Unpadding | None = None
+    reshape: tuple[int, ...] | None = None
+
+    @property
+    def model_dims(self) -> tuple[int, ...] | None:
+        """The dims that the model has."""
+        return self.dims if self.reshape is None else self.reshape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

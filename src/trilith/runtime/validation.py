@@ -26,7 +26,7 @@ _BATCH_NOTE: Final = (
 class _Expected:
     """One input, prepared for checking."""
 
-    __slots__ = ("dims", "dtype", "free", "name", "optional", "pad", "rank", "spec")
+    __slots__ = ("dims", "dtype", "free", "name", "optional", "pad", "rank", "reshape", "spec")
 
     def __init__(self, spec: TensorSpec, skip: int, offer: Offer) -> None:
         self.spec = spec
@@ -37,13 +37,14 @@ class _Expected:
         self.free = -1 in self.dims and spec.name not in offer.ragged
         self.pad = offer.padded.get(spec.name)
         self.optional = spec.name in offer.optional
+        self.reshape = offer.reshapes.get(spec.name)
 
 
 class Admitted:
     """A request that may join a batch.
 
     Attributes:
-        arrays: its inputs in the model's order, native.
+        arrays: its inputs in the model's order and shapes, native.
         rows: how many rows of a batch it takes; 1 where the model has no batch dimension.
         shape: requests with equal ones may share a batch.
         names: which inputs `arrays` are, where some were left out; None for all of the model's.
@@ -102,6 +103,8 @@ class Validator:
                         f"input '{expected.name}' batch size does not match other inputs for '{self._model}'"
                     )
                 rows = shape[0]
+            if expected.reshape is not None:
+                array = array.reshape((*shape[:skip], *expected.reshape.inward(dims)))
             arrays.append(array)
         if skip and not 1 <= rows <= self._max_batch_size:
             self._refuse_rows(rows)

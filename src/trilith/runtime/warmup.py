@@ -110,7 +110,8 @@ def _batch(spec: ModelSpec, sample: WarmupSample, offer: Offer, folder: Path) ->
     if offer.max_batch_size and sample.rows > offer.max_batch_size:
         raise SetupError(f"batch_size must be <= {offer.max_batch_size}, got {sample.rows}")
     inputs = {
-        tensor.name: _array(tensor, declared[tensor.name], sample.rows, offer, folder) for tensor in sample.inputs
+        tensor.name: _inward(_array(tensor, declared[tensor.name], sample.rows, offer, folder), tensor.name, offer)
+        for tensor in sample.inputs
     }
     request = InferRequest(model=spec.name, inputs=inputs)
     outputs = tuple(tensor.name for tensor in offer.outputs)
@@ -127,6 +128,14 @@ def _array(tensor: WarmupInput, declared: TensorSpec, rows: int, offer: Offer, f
         raise SetupError(f"input '{tensor.name}' must be {wanted}, got {tensor.datatype} {list(shape)}")
     row = _row(tensor, folder)
     return np.ascontiguousarray(np.broadcast_to(row, shape)) if offer.max_batch_size else row
+
+
+def _inward(array: Array, name: str, offer: Offer) -> Array:
+    skip = 1 if offer.max_batch_size else 0
+    reshape = offer.reshapes.get(name)
+    if reshape is None:
+        return array
+    return array.reshape((*array.shape[:skip], *reshape.inward(array.shape[skip:])))
 
 
 def _row(tensor: WarmupInput, folder: Path) -> Array:

@@ -102,6 +102,33 @@ class TritonPythonModel:
     run(main())
 
 
+def test_a_model_gets_and_gives_what_its_configuration_reshapes(repository, run):
+    source = f"""{HEAD}
+class TritonPythonModel:
+    def execute(self, requests):
+        found = [pb_utils.get_input_tensor_by_name(request, "x").as_numpy() for request in requests]
+        return [
+            pb_utils.InferenceResponse([pb_utils.Tensor("y", x), pb_utils.Tensor("n", np.array(x.shape[:1], np.int32))])
+            for x in found
+            if x.shape[1:] == (2, 2)
+        ]
+"""
+    tensor = "data_type: TYPE_FP32 dims: [ 4 ] reshape { shape: [ 2, 2 ] }"
+    number = 'output { name: "n" data_type: TYPE_INT32 dims: [ 1 ] reshape { shape: [ ] } }'
+    pbtxt = (
+        f'backend: "python" max_batch_size: 4 input {{ name: "x" {tensor} }} output {{ name: "y" {tensor} }} {number}'
+    )
+    write_model(repository, "m", source, pbtxt=pbtxt)
+
+    async def main():
+        async with Runtime(repository) as runtime, asyncio.timeout(20):
+            answer = await runtime.infer(InferRequest(model="m", inputs={"x": row(1, 2, 3, 4)}))
+            assert answer.outputs["y"].tolist() == [[1, 2, 3, 4]]
+            assert answer.outputs["n"].tolist() == [[1]]
+
+    run(main())
+
+
 def test_one_request_fails_and_the_others_do_not(repository, run):
     """A batch of requests, of which one is answered with an error of its own."""
     body = """

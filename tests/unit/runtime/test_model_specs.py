@@ -177,7 +177,15 @@ def test_a_wrong_yaml_key_is_named(tmp_path, text, says):
         ("max_batch_size: -1", r"max_batch_size: must be an integer from 0 to 2147483647, got -1"),
         ('input { name: "x" dims: 0 }', r"input\[0\]\.dims: "),
         ("input { dims: 1 }", r"input\[0\]\.name: is missing"),
-        ('input { name: "x" reshape { shape: 1 } }', r"input\.reshape: this field of Triton's is not offered"),
+        ('input { name: "x" reshape { shape: 1 } }', r"input\[0\]\.reshape: needs dims"),
+        (
+            'input { name: "x" dims: 4 reshape { shape: [2, 3] } }',
+            r"reshape: 'x' has different size for dims \[4\] and",
+        ),
+        (
+            'output { name: "y" dims: [-1, 4] reshape { shape: 4 } }',
+            r"output\[0\]\.reshape: 'y' has a different number of",
+        ),
         ('batch_input { source_input: "x" }', r"batch_input\[0\]\.target_name: at least one"),
         ('batch_input { target_name: "t" }', r"batch_input\[0\]\.source_input: must be one input, got 0"),
         ('batch_output { target_name: "t" source_input: ["x", "y"] }', r"batch_output\[0\]\.source_input: .* got 2"),

@@ -28,6 +28,8 @@ VALUES = {
     "batch_input.source_input": ["x"],
     "batch_output.source_input": ["x"],
     "dynamic_batching.preferred_batch_size": [2],
+    "input.reshape.shape": [4],
+    "output.reshape.shape": [4],
     "parameters": ["intra_op_thread_count"],
 }
 MADE = 'batch_input { target_name: "t" source_input: "x" }'

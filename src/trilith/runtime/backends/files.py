@@ -50,7 +50,7 @@ def reason(error: Exception) -> str:
 
 def full_shape(file: ModelFile, tensor: DeclaredTensor) -> tuple[int, ...]:
     """The shape that a declaration means: with the batch dimension, when `max_batch_size` says that there is one."""
-    return (-1, *(tensor.dims or ())) if file.spec.max_batch_size else tuple(tensor.dims or ())
+    return (-1, *(tensor.model_dims or ())) if file.spec.max_batch_size else tuple(tensor.model_dims or ())
 
 
 def declared_signature(file: ModelFile, tensors: Sequence[DeclaredTensor]) -> tuple[TensorSpec, ...] | None:

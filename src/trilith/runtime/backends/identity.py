@@ -50,7 +50,7 @@ class IdentityBackend:
             DeclaredTensor(
                 name=f"OUTPUT{at}" if tensor.name == f"INPUT{at}" else f"{tensor.name}_out",
                 datatype=tensor.datatype,
-                dims=tensor.dims,
+                dims=tensor.model_dims,
             )
             for at, tensor in enumerate(inputs)
         )
@@ -80,7 +80,7 @@ class IdentityBackend:
 
 
 def _tensor(tensor: DeclaredTensor, batched: bool) -> TensorSpec:
-    dims = tensor.dims if tensor.dims is not None else (-1,)
+    dims = tensor.model_dims if tensor.model_dims is not None else (-1,)
     return TensorSpec(
         name=tensor.name,
         datatype=tensor.datatype or DataType.FP32,

@@ -43,7 +43,7 @@ def read_score_options(file: ModelFile, options: Options) -> ScoreOptions:
     """
     as_class, each = options.switch("output_class"), options.switch("predict_proba")
     threshold = options.number("threshold", 0.5, most=1.0)
-    dims = file.spec.outputs[0].dims if len(file.spec.outputs) == 1 else None
+    dims = file.spec.outputs[0].model_dims if len(file.spec.outputs) == 1 else None
     return ScoreOptions(as_class=as_class and not each, threshold=threshold, columns=dims[-1] if dims else 0)
 
 

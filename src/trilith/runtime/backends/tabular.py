@@ -120,7 +120,7 @@ class TabularBackend:
         datatype = (declared[0].datatype if declared else None) or table.datatype
         width = table.width
         if width is None:
-            dims = declared[0].dims if declared else None
+            dims = declared[0].model_dims if declared else None
             if not dims or dims[-1] < 1:
                 raise must_declare(self._file, "the model does not say how many columns it takes", [name], [])
             width = dims[-1]

@@ -18,6 +18,7 @@ from trilith.runtime.backends.python.packing import (
     encode_requests,
     pack_inputs,
 )
+from trilith.runtime.execution import reshaped
 from trilith.runtime.signature import Offer
 from trilith.wire.tensors import Buffer, unpack_tensors
 
@@ -88,7 +89,8 @@ class AnswerReader:
     def __init__(self, model: str, offer: Offer) -> None:
         self._model = model
         self._batched = offer.max_batch_size > 0
-        self._declared = {spec.name: spec for spec in offer.outputs}
+        self._declared = {spec.name: spec for spec in offer.model_outputs}
+        self._reshapes = {name: each for name, each in offer.reshapes.items() if name in self._declared}
 
     def outcome(self, call: RunningCall, reply: Reply) -> Outcome:
         """What a reply says of each request of its batch."""
@@ -124,6 +126,8 @@ class AnswerReader:
                 dims = spec.shape
                 if shape != dims and not self._fits(shape, dims, rows):
                     return self._wrong_shape(spec, shape, rows)
+            if self._reshapes:
+                outputs = reshaped(self._model, outputs, self._reshapes, 1 if self._batched else 0)
         except KeyError as error:
             return ModelError(f"model '{self._model}': its process answered with an output {error} that it lacks")
         except TrilithError as error:

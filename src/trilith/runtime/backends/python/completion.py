@@ -24,6 +24,7 @@ from trilith.wire.oip_messages import model_config_messages
 def config_json(spec: ModelSpec) -> str:
     """The configuration as JSON. Inputs and outputs are those that are declared."""
     from trilith.runtime.handle import ModelHandle
+    from trilith.runtime.model_proto import fill_reshape
 
     handle = ModelHandle(spec, "", [], filename="model.py")
     handle.max_batch_size = spec.max_batch_size or 0
@@ -33,6 +34,7 @@ def config_json(spec: ModelSpec) -> str:
         for tensor in declared:
             entry = entries.add(name=tensor.name, dims=tensor.dims or ())
             entry.data_type = enums.DataType.Value(_type_name(tensor.datatype))
+            fill_reshape(entry, tensor)
             if hasattr(entry, "format"):
                 entry.format = enums.ModelInput.Format.Value(tensor.format or "FORMAT_NONE")
                 entry.optional = tensor.optional
@@ -87,7 +89,7 @@ def signature_of(spec: ModelSpec) -> ModelSignature:
 
 
 def _tensor(tensor: DeclaredTensor, spec: ModelSpec) -> TensorSpec:
-    dims = tensor.dims or ()
+    dims = tensor.model_dims or ()
     return TensorSpec(
         name=tensor.name,
         datatype=tensor.datatype or DataType.FP32,
