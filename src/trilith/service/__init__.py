@@ -36,7 +36,7 @@ from trilith.service.local import InProcessResolver
 from trilith.service.openapi import openapi_document
 from trilith.service.options import Batch
 from trilith.service.ports import ModelCaller, Placement, Resolver, ServiceCaller
-from trilith.service.proxy import ServiceProxy
+from trilith.service.proxy import ModelProxy, ServiceProxy
 from trilith.service.remote import RemoteServiceCaller, Send
 from trilith.service.spec import ServiceSpec, spec_of
 from trilith.service.target import Target, TargetKind, load_target, parse_target
@@ -54,6 +54,7 @@ __all__ = [
     "MethodDescription",
     "ModelCaller",
     "ModelSignature",
+    "ModelProxy",
     "ModelUse",
     "OnDone",
     "Outcome",
