@@ -22,6 +22,7 @@ from trilith.wire.calls import CallMeta, pack_meta, unpack_call, unpack_result
 from trilith.wire.frame_reader import FrameReader
 from trilith.wire.grpc_compression import inflate
 from trilith.wire.grpc_messages import Compressed, MessageReader
+from trilith.wire.grpc_request import call_head
 from trilith.wire.http1 import HttpLimits, RequestReader
 from trilith.wire.http2 import Http2Connection, Http2Limits
 from trilith.wire.http2 import frames as http2
@@ -95,7 +96,7 @@ def _hpack(octets: bytes) -> None:
     for block in octets.split(b"|||"):
         fields = decoder.decode(block)
         assert sum(len(name) + len(value) + 32 for name, value in fields.fields) <= 4096
-        fields.request_head()
+        call_head(fields.request_head())
 
 
 def _grpc(octets: bytes) -> None:
@@ -178,7 +179,7 @@ def _http2_sample() -> bytes:
 
 def _hpack_sample() -> bytes:
     encoder = Encoder()
-    fields = [(":method", "POST"), (":scheme", "http"), (":path", "/s/M"), ("x-own", "value"), ("te", "trailers")]
+    fields = [(":method", "POST"), (":scheme", "http"), (":path", "/s/M"), ("grpc-timeout", "10S"), ("te", "trailers")]
     return b"|||".join(encoder.encode(fields, huffman=huffman) for huffman in (True, False, True))
 
 

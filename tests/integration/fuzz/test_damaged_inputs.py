@@ -5,6 +5,7 @@ The seeds are fixed, so that a failure comes again. CONTRIBUTING.md lists the re
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 from pathlib import Path
@@ -35,6 +36,12 @@ def damaged(sample, source, spice):
 
 def reader_of(reader, tmp_path):
     return yaml_reader(tmp_path) if reader.name == "model.yaml" else reader.read
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog):
+    """The parser of forms warns of each that is none."""
+    caplog.set_level(logging.ERROR, "python_multipart")
 
 
 def search(reader, read, inputs):

@@ -181,6 +181,8 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what a service prints is seen when it is printed
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    # Of each form that is none its parser warns; the client is told, and does not get to write our log.
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
     uvloop.run(_main(int(control_fd), msgspec.json.decode(raw, type=WorkerArguments)))
 
 
