@@ -4,8 +4,8 @@ import io
 import re
 
 from trilith.orchestration.engine.control import ModelRow
-from trilith.orchestration.engine.narration import ready
 from trilith.orchestration.engine.terminal import Terminal
+from trilith.orchestration.narration import ready
 
 
 class Tty(io.StringIO):

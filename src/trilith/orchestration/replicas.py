@@ -1,11 +1,9 @@
-"""The agent's book of replicas: one entry a process, moved by events through `state.TRANSITIONS`."""
+"""The book of replicas: one entry a process, moved by events through `state.TRANSITIONS`. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trilith.orchestration.engine.control import ReplicaRow
-from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.reconcile import ObservedReplica
 from trilith.orchestration.state import ReplicaEvent, ReplicaState, next_state
 
@@ -18,6 +16,7 @@ class Replica:
         replica_id: unique in the life of the agent.
         service: the service that it runs; "" for the seed of a revision until it has described its application.
         revision: of which revision of the code.
+        pid: of its process.
         since: instant at which it entered its state, in seconds.
         ready_at: instant at which it became ready, or None.
         failure: what it said when it could not start.
@@ -26,14 +25,14 @@ class Replica:
     replica_id: int
     service: str
     revision: int
-    process: ChildProcess
+    pid: int
     since: float
     state: ReplicaState = ReplicaState.STARTING
     ready_at: float | None = None
     failure: str = ""
 
     def __repr__(self) -> str:
-        return f"<Replica {self.service or '(seed)'}#{self.replica_id} {self.state} pid {self.process.pid}>"
+        return f"<Replica {self.service or '(seed)'}#{self.replica_id} {self.state} pid {self.pid}>"
 
 
 class ReplicaBook:
@@ -104,16 +103,6 @@ class ReplicaBook:
             for replica in self._replicas.values()
         )
 
-    def rows(self) -> list[ReplicaRow]:
-        """The book as `trilith status` shows it."""
-        return [
-            ReplicaRow(
-                replica_id=replica.replica_id,
-                service=replica.service,
-                revision=replica.revision,
-                state=str(replica.state),
-                pid=replica.process.pid,
-                restarts=self._restarts.get(replica.service, 0),
-            )
-            for replica in self._replicas.values()
-        ]
+    def restarts(self, service: str) -> int:
+        """How many replicas of the service died by themselves."""
+        return self._restarts.get(service, 0)

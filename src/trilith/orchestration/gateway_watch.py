@@ -1,0 +1,48 @@
+"""Whether the gateway lives, and when another may be started. Pure: the instants are arguments.
+
+Rule: a gateway that is not heard is no gateway; one that ends is replaced, ever more slowly, and not for ever when it
+    never comes up.
+"""
+
+from __future__ import annotations
+
+from trilith.core.backoff import StartBackoff
+from trilith.orchestration.health import silent
+
+_KEY = "gateway"
+
+
+class GatewayWatch:
+    """The one gateway of a server, from its start to its exit, and the next one."""
+
+    def __init__(self, unresponsive_s: float) -> None:
+        """`unresponsive_s`: seconds of silence after which it is given up."""
+        self._unresponsive_s = unresponsive_s
+        self._backoff = StartBackoff()
+        self._up = False
+        self._since = 0.0
+        self._heard_at = 0.0
+
+    def started(self, now: float) -> None:
+        """Its process runs."""
+        self._up = True
+        self._since = self._heard_at = now
+
+    def heard(self, now: float) -> None:
+        """It said something."""
+        self._heard_at = now
+
+    def silent_for(self, now: float) -> float | None:
+        """The seconds of its silence, when they are too many."""
+        if self._up and silent(self._heard_at, now, self._unresponsive_s):
+            return now - self._heard_at
+        return None
+
+    def exited(self, now: float, *, served: bool) -> float | None:
+        """Its process ended. When the next may be started (seconds), or None: it ended again and again.
+
+        `served`: it had loaded what it was to serve.
+        """
+        self._up = False
+        self._backoff.exited(_KEY, ready_for_s=now - self._since if served else None, now=now)
+        return None if self._backoff.given_up(_KEY) else self._backoff.not_before(_KEY)

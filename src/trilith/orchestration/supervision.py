@@ -1,0 +1,383 @@
+"""What a server's agent does about everything that happens to its processes. Pure: instants are arguments.
+
+Rule 1: each event is one method; what follows of it is among the orders, which the engine takes and carries out.
+Rule 2: a replica is moved in the book when the order for it is given, so that no order meets a state it was not for.
+Rule 3: a change that cannot be loaded or started never ends what serves. When nothing serves, that is the end, unless
+    sources are watched: then the next change may mend it.
+Rule 4: one that ends is replaced; one that cannot start is tried again ever more slowly, and then no more.
+
+Which replicas are wanted is `reconcile`'s to say, which revision serves `Revisions`', when the gateway is started again
+`GatewayWatch`'s; here they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+from trilith.core.backoff import StartBackoff
+from trilith.orchestration import narration
+from trilith.orchestration.gateway_watch import GatewayWatch
+from trilith.orchestration.orders import (
+    Announce,
+    Content,
+    Deploy,
+    KillAll,
+    KillGateway,
+    KillReplica,
+    Order,
+    Publish,
+    Remove,
+    StartGateway,
+    Stop,
+    Tell,
+)
+from trilith.orchestration.reconcile import SEED, Drain, Limits, Start, reconcile
+from trilith.orchestration.replicas import Replica, ReplicaBook
+from trilith.orchestration.revisions import Revision, Revisions
+from trilith.orchestration.state import ReplicaEvent, ReplicaState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """What is supervised.
+
+    Attributes:
+        target: what is served, as the user named it.
+        application: it is a service, which has to be loaded to be known; otherwise a folder of models.
+        finds_models: every model of the folder is loaded at once, by itself.
+        reload: its sources are watched.
+        unresponsive_s: seconds of silence after which the gateway is replaced.
+        limits: how long a replica may start, drain and stop.
+    """
+
+    target: str
+    application: bool
+    finds_models: bool
+    reload: bool
+    unresponsive_s: float
+    limits: Limits
+
+
+class Supervision(Generic[Content]):
+    """One server, from its first process to the order to stop.
+
+    Attributes:
+        book: its replicas.
+        revisions: of the application.
+        stopping: nothing is started, replaced or told of any more.
+        failed: it stops because it cannot serve.
+    """
+
+    def __init__(self, charge: Charge) -> None:
+        self.book = ReplicaBook()
+        self.revisions: Revisions[Content] = Revisions()
+        self.stopping = False
+        self.failed = False
+        self._charge = charge
+        self._gateway = GatewayWatch(charge.unresponsive_s)
+        self._backoff = StartBackoff()
+        self._not_ready: Sequence[str] = ()  # models of the repository
+        self._told: set[tuple[int, str]] = set()  # failures whose traceback a person has seen
+        self._orders: list[Order[Content]] = []
+
+    def take_orders(self) -> list[Order[Content]]:
+        """What is to be carried out, in this order, since the last call."""
+        taken, self._orders = self._orders, []
+        return taken
+
+    # The gateway
+
+    def gateway_starts(self) -> None:
+        """A gateway is being started, which has loaded nothing."""
+        self.revisions.gateway_started()
+
+    def gateway_started(self, now: float) -> None:
+        """Its process runs. It is told what serves first, then the change, then what an earlier one was told."""
+        self._gateway.started(now)
+        if not self.revisions.switched:
+            self._deploy(self.revisions.serving)
+        self._deploy(self.revisions.wanted)
+        for replica in self.book.all():
+            if replica.state is ReplicaState.DRAINING:
+                self._order(Remove(replica.replica_id))
+
+    def gateway_heard(self, now: float) -> None:
+        """It shows that it lives."""
+        self._gateway.heard(now)
+
+    def gateway_loaded(self, revision: int, now: float, *, failures: Sequence[str], not_ready: Sequence[str]) -> None:
+        """It has loaded the models of a revision (0: of the repository), but for some."""
+        self.revisions.gateway_loaded(revision)
+        self.book.restart_starts(now)  # they may have waited for models until now
+        for failure in failures:
+            self._tell(f"model not available: {failure}")
+        self._not_ready = not_ready
+
+    def no_model_found(self) -> None:
+        """The repository is empty."""
+        if self._charge.finds_models and not self._charge.application:
+            self._tell(f"there is no model in {self._charge.target}: a model is a folder NAME/VERSION/model.onnx")
+
+    def gateway_failed(self, reason: str) -> None:
+        """It says that it cannot start."""
+        self._tell(f"the gateway cannot start: {reason}")
+        self._give_up()
+
+    def unprepared(self, revision: int, reason: str) -> None:
+        """It cannot serve a revision."""
+        wanted = self.revisions.wanted
+        if wanted is not None and wanted.number == revision:
+            self._tell(f"{self._charge.target} cannot be served: {reason}")
+            self._drop_change()
+
+    def look_at_gateway(self, pid: int, now: float) -> None:
+        """Time has passed: a gateway that is not heard is ended."""
+        silent_s = self._gateway.silent_for(now)
+        if silent_s is not None:
+            self._tell(f"killing the gateway (pid {pid}): it was not heard for {silent_s:.1f} s")
+            self._order(KillGateway())
+
+    def gateway_exited(self, cause: str, now: float) -> None:
+        """Its process ended."""
+        if self.stopping:
+            return
+        not_before = self._gateway.exited(now, served=self.revisions.gateway_served)
+        if not_before is None:
+            self._tell("the gateway ended again and again; giving up")
+            self._give_up()
+            return
+        self._tell(f"the gateway ended ({cause}); starting another, replicas keep running")
+        self._order(StartGateway(not_before))
+
+    # Replicas
+
+    def replica_started(self, start: Start, *, replica_id: int, pid: int, now: float) -> None:
+        """The process that was ordered runs; its id is one of `book.new_id`."""
+        self.book.add(
+            Replica(replica_id=replica_id, service=start.service, revision=start.revision, pid=pid, since=now)
+        )
+
+    def described(self, replica_id: int, revision: Revision[Content], now: float, *, bounded: bool) -> None:
+        """The first worker of a revision tells what the application is, before anything of it is constructed.
+
+        `bounded`: a replica of its root needs a bound on its threads, which this process was started without.
+        """
+        replica = self.book.get(replica_id)
+        if replica is None:
+            return
+        wanted = self.revisions.described(revision)
+        if wanted and not bounded:
+            replica.service = revision.desired[0].service
+        elif replica.state is ReplicaState.STARTING:
+            self._stop(replica, ReplicaEvent.DRAIN, now)  # out of date, or its libraries were loaded without the bound
+        if wanted:
+            self._deploy(revision)
+
+    def replica_serving(self, replica_id: int, now: float) -> None:
+        """The gateway can call it."""
+        replica = self.book.get(replica_id)
+        if replica is not None and replica.state is ReplicaState.STARTING:
+            self.book.event(replica, ReplicaEvent.READY, now)
+
+    def replica_idle(self, replica_id: int, now: float) -> None:
+        """The gateway has nothing at it any more."""
+        replica = self.book.get(replica_id)
+        if replica is not None and replica.state is ReplicaState.DRAINING:
+            self._stop(replica, ReplicaEvent.IDLE, now)
+
+    def replica_unwell(self, replica_id: int, reason: str, now: float) -> None:
+        """It lives and is no good: it is ended, and so replaced."""
+        replica = self.book.get(replica_id)
+        if replica is None:
+            return
+        name = replica.service or self._charge.target
+        self._tell(f"killing a replica of {name} (pid {replica.pid}): {reason}")
+        if replica.state is ReplicaState.STARTING:
+            replica.failure = reason
+            self._backoff.exited((replica.service, replica.revision), ready_for_s=None, now=now)
+        else:
+            self.book.count_restart(replica.service)
+        self._kill(replica, now)
+
+    def replica_failed(self, replica_id: int, reason: str, detail: str) -> None:
+        """It says that it cannot start; `detail` is told once for all that fail alike."""
+        replica = self.book.get(replica_id)
+        if replica is None:
+            return
+        replica.failure = reason
+        who = replica.service or self._charge.target
+        line = reason if reason.startswith(f"{who}: ") else f"{who}: {reason}"
+        told = (replica.revision, line)
+        self._tell(narration.with_detail(line, "" if told in self._told else detail))
+        self._told.add(told)
+
+    def replica_exited(self, replica_id: int, cause: str, now: float) -> None:
+        """Its process ended."""
+        replica = self.book.get(replica_id)
+        if replica is None:
+            return
+        expected = replica.state in (ReplicaState.STOPPING, ReplicaState.DRAINING)
+        ready_for_s = None if replica.ready_at is None else now - replica.ready_at
+        self.book.event(replica, ReplicaEvent.EXITED, now)
+        if self.stopping:
+            return
+        if replica.service == SEED:
+            if not expected or replica.failure:
+                self._seed_failed(replica)
+            return
+        if not expected:
+            self._backoff.exited((replica.service, replica.revision), ready_for_s=ready_for_s, now=now)
+            self.book.count_restart(replica.service)
+            self._tell(f"a replica of {replica.service} (pid {replica.pid}) ended: {cause}")
+        self._check_given_up(replica)  # an expected end may be that of one which took too long to start
+
+    # Changes
+
+    def sources_changed(self, names: Sequence[str], now: float) -> None:
+        """Files of the application changed. What still loads an earlier state of them is out of date."""
+        self._tell(f"changed: {', '.join(names)}; starting revision {self.revisions.newest + 1}")
+        for replica in self.book.all():
+            if replica.service == SEED:
+                self._kill(replica, now)
+
+    def sources_not_kept(self, reason: str) -> None:
+        """The change cannot be loaded, because its sources cannot be kept."""
+        self._tell(reason)
+        if self.revisions.serving is None:
+            self._cannot_serve()
+
+    def _seed_failed(self, replica: Replica) -> None:
+        """The first worker of a revision died before it could say what the application is."""
+        if not replica.failure:
+            self._tell(f"{self._charge.target}: the worker ended before it had loaded the target")
+        if self.revisions.wanted is None:
+            self._cannot_serve()
+        else:
+            self._tell("the change cannot be loaded; the revision before it keeps serving")
+
+    def _check_given_up(self, replica: Replica) -> None:
+        key = service, revision = replica.service, replica.revision
+        wanted = self.revisions.wanted
+        if not self._backoff.given_up(key) or wanted is None or revision != wanted.number:
+            return  # what is not wanted any more is not missed
+        self._tell(f"{service} could not be started {self._backoff.failed_starts(key)} times in a row; giving up")
+        if not self.revisions.switched or not self.book.running(service, revision):
+            self._drop_change()
+
+    def _drop_change(self) -> None:
+        """What is wanted cannot be served: back to what serves, or the end when there is nothing else."""
+        wanted = self.revisions.wanted
+        if not self.revisions.cannot_start():
+            self._cannot_serve()
+            return
+        self._tell("the change cannot be started; the revision before it keeps serving")
+        for entry in wanted.desired if wanted is not None else ():
+            self._backoff.forget((entry.service, entry.revision))
+        self._deploy(self.revisions.wanted)
+
+    # Converging
+
+    def converge(self, now: float) -> tuple[list[Start | Order[Content]], float | None]:
+        """What brings the replicas towards what is wanted, in order; and when to look again (seconds), if at all."""
+        plan = reconcile(
+            self.revisions.desired,
+            self.revisions.kept,
+            self.book.observed(),
+            switched=self.revisions.switched,
+            loading=not self.revisions.loaded,
+            backoff=self._backoff,
+            limits=self._charge.limits,
+            now=now,
+        )
+        switched, wake_at = self.revisions.switch(complete=plan.complete), plan.wake_at
+        if switched is not None:
+            self._order(Publish(switched.number))
+            wake_at = now  # what the old revision had is drained in the next round
+        steps: list[Start | Order[Content]] = []
+        for action in plan.actions:
+            if isinstance(action, Start):
+                steps += self.take_orders()
+                steps.append(action)
+            elif isinstance(action, Drain):
+                self._drain(action.replica_id, now)
+            else:
+                self.replica_unwell(action.replica_id, action.reason, now)
+        return [*steps, *self.take_orders()], wake_at
+
+    def announce(self) -> None:
+        """Tells once a revision that everything is up, when it is."""
+        if self.revisions.announce(self.book.running):
+            self._order(Announce(self.revisions.desired, self._not_ready))
+
+    def remind(self) -> bool:
+        """Says what a start still waits for: silence looks like a hang. False when there is nothing to remind of."""
+        if self.stopping or self.revisions.announced:
+            return False
+        if self.revisions.wanted is None and self._charge.application:
+            waits = f"{self._charge.target} is being imported"
+        elif not self.revisions.loaded:
+            waits = "models are being loaded"
+        else:
+            waits = narration.replicas_that_run(self.revisions.desired, self.book.running)
+        self._tell(f"still starting: {waits}")
+        return True
+
+    # Ending
+
+    def stop(self) -> None:
+        """A person wants it to end; the second time, at once."""
+        if self.stopping:
+            self._tell("ending at once")
+            self._order(KillAll())
+        elif self.revisions.ever_announced:
+            self._tell(
+                f"stopping; requests in flight get up to {self._charge.limits.drain_s:g} s"
+                " (Ctrl-C again ends them at once)"
+            )
+        self.stopping = True
+
+    def agent_failed(self, error: BaseException) -> None:
+        """A part of the agent itself is broken."""
+        self._tell(f"the agent failed: {error!r}")
+        self._give_up()
+
+    def _cannot_serve(self) -> None:
+        if self._charge.reload:
+            self._tell("the application cannot serve as it is; waiting for a change of its files")
+        else:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.failed = self.stopping = True
+
+    # Orders
+
+    def _order(self, order: Order[Content]) -> None:
+        self._orders.append(order)
+
+    def _tell(self, line: str) -> None:
+        self._order(Tell(line))
+
+    def _deploy(self, revision: Revision[Content] | None) -> None:
+        if revision is not None:
+            self._order(Deploy(revision, publish=revision is self.revisions.serving))
+
+    def _drain(self, replica_id: int, now: float) -> None:
+        replica = self.book.get(replica_id)
+        if replica is None:
+            return
+        if replica.state is ReplicaState.STARTING:
+            self._stop(replica, ReplicaEvent.DRAIN, now)
+            return
+        self.book.event(replica, ReplicaEvent.DRAIN, now)
+        self._order(Remove(replica_id))
+
+    def _stop(self, replica: Replica, event: ReplicaEvent, now: float) -> None:
+        self.book.event(replica, event, now)
+        self._order(Stop(replica.replica_id))
+
+    def _kill(self, replica: Replica, now: float) -> None:
+        self.book.event(replica, ReplicaEvent.KILL, now)
+        self._order(KillReplica(replica.replica_id))
