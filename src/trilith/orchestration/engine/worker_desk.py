@@ -1,0 +1,112 @@
+"""What connected workers say and call: hello, models, other services.
+
+Rule 1: a worker may call models and services as soon as it is connected; it gets calls when it has said hello.
+Rule 2: a call of another service goes the way of every call, through the router, with its caller's revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trilith.errors import NotFound, TrilithError
+from trilith.net.transport import IncomingCall, LostCall, Peer
+from trilith.orchestration.engine.application import Application
+from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.hello import Hello, decode_notice
+from trilith.orchestration.engine.links import ReplicaLink
+from trilith.orchestration.engine.model_calls import ModelDesk
+from trilith.orchestration.engine.router import Router
+from trilith.orchestration.engine.sinks import PeerSink
+from trilith.orchestration.known_revisions import KnownRevisions
+from trilith.wire.calls import CallMeta, unpack_call
+
+Early = tuple[IncomingCall, CallMeta]
+
+
+class WorkerDesk:
+    """Takes the connections of workers. `on_serving` is told the id of a replica that can be called."""
+
+    def __init__(
+        self,
+        router: Router,
+        models: ModelDesk,
+        revisions: KnownRevisions[Application, Early],
+        *,
+        on_serving: Callable[[int], None],
+    ) -> None:
+        self._router = router
+        self._models = models
+        self._revisions = revisions
+        self._on_serving = on_serving
+
+    def connected(self, peer: Peer) -> None:
+        """A worker is there."""
+        links: list[ReplicaLink] = []
+        revision = 0
+
+        def noticed(raw: bytes) -> None:
+            nonlocal revision
+            notice = decode_notice(raw)
+            revision = notice.revision
+            if isinstance(notice, Hello):
+                link = ReplicaLink(
+                    replica_id=notice.replica_id,
+                    service=notice.service,
+                    revision=notice.revision,
+                    pid=notice.pid,
+                    peer=peer,
+                )
+                links.append(link)
+                self._router.add(link)
+                self._on_serving(notice.replica_id)
+
+        def lost(calls: list[LostCall]) -> None:
+            for link in links:
+                self._router.lost(link, calls)
+
+        peer.on_notice = noticed
+        peer.on_lost = lost
+        peer.on_call = lambda incoming: self._called(incoming, revision)
+
+    def _called(self, incoming: IncomingCall, revision: int) -> None:
+        """A replica calls a model, or another service."""
+        try:
+            meta = unpack_call(incoming.meta)
+            if meta.service:
+                self.relay(incoming, meta, revision)
+            else:
+                self._models.take(incoming, meta, revision)
+        except TrilithError as error:
+            incoming.fail_error(error)
+
+    def relay(self, incoming: IncomingCall, meta: CallMeta, revision: int) -> None:
+        """Sends a call of a replica of that revision on to another service, now or when its revision is known."""
+        application = self._revisions.known.get(revision)
+        if application is None:
+            if self._revisions.keep_early(revision, (incoming, meta)):
+                return  # its order is on the way
+            application = self._revisions.served
+        methods = application.methods if application is not None else {}
+        route = methods.get((meta.service, meta.method))
+        if route is None:
+            incoming.fail_error(NotFound(f"the service {meta.service} has no method {meta.method}"))
+            return
+        incoming.begin()
+        now = self._router.now()
+        limit = now + route.timeout_s
+        call = PendingCall(
+            route,
+            incoming.meta,
+            incoming.buffers,
+            received_at=incoming.received_at,
+            submitted_at=now,
+            deadline=limit if incoming.deadline is None else min(limit, incoming.deadline),
+            sink=PeerSink(incoming),
+            trace=meta.trace,
+            revision=revision,
+        )
+        incoming.on_cancel = lambda: self._router.cancel(call)
+        try:
+            self._router.submit(call)
+        except TrilithError as error:
+            self._router.fail(call, error)
