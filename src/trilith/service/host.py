@@ -29,13 +29,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from trilith.core.context import Context, current_context
+from trilith.core.context import current_context
 from trilith.core.foreign import named_error
 from trilith.core.forks import end_if_forked
-from trilith.core.timeline import DECODED, STARTED, Timeline
+from trilith.core.timeline import DECODED, STARTED
 from trilith.errors import Cancelled, DeadlineExceeded, Draining, SetupError, TrilithError
-from trilith.runtime import Halves
-from trilith.service.batching import Item
+from trilith.service.batch_execution import USER_ERRORS, BatchExecution, from_outside
 from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
 from trilith.service.codecs.media import JSON
 from trilith.service.codecs.request import Arguments
@@ -51,9 +50,6 @@ from trilith.service.tracing import enter
 __all__ = ["OnDone", "Outcome", "ServiceCall", "ServiceHost"]
 
 _now: Final = time.monotonic
-_FLOOR: Final = 2
-# Whatever a method raises is the method's: `exit()` in it must not end the worker, nor leave the call unanswered.
-_USER_ERRORS: Final = BaseException
 
 Result = TypeVar("Result")
 
@@ -75,6 +71,7 @@ class ServiceHost:
         self._sweep: asyncio.TimerHandle | None = None
         self._sweep_at = math.inf
         self._stopped = False
+        self._batches = BatchExecution(self._fail, self._in_thread)
 
     @property
     def in_flight(self) -> int:
@@ -264,7 +261,7 @@ class ServiceHost:
             call.finish(PLAIN_RESULT, (hosted.encode_plain(value),))
         except asyncio.CancelledError as error:
             self._cancelled((call,), hosted, error)
-        except _USER_ERRORS as error:
+        except USER_ERRORS as error:
             self._fail(call, hosted, error)
         finally:
             self._end(call)
@@ -283,14 +280,14 @@ class ServiceHost:
             call.finish(meta, buffers)
         except asyncio.CancelledError as error:
             self._cancelled((call,), hosted, error)
-        except _USER_ERRORS as error:
+        except USER_ERRORS as error:
             self._fail(call, hosted, error)
         finally:
             self._end(call)
 
     def _cancelled(self, calls: Sequence[ServiceCall], hosted: HostedMethod, error: asyncio.CancelledError) -> None:
         """After a task was cancelled: by its callers, who are answered already, by who ends the loop, or by itself."""
-        ending = self._stopped and _from_outside()
+        ending = self._stopped and from_outside()
         for call in calls:
             if call.done or ending:
                 call.finish(Cancelled(f"{hosted.where} was cancelled"))
@@ -318,7 +315,7 @@ class ServiceHost:
             value = hosted.function(*arguments.args, **arguments.kwargs)
             hosted.ran((call,))
             return hosted.encode(call, value)
-        except _USER_ERRORS as error:
+        except USER_ERRORS as error:
             return error
         finally:
             if call.folder is not None:
@@ -328,101 +325,14 @@ class ServiceHost:
         decoded: list[tuple[ServiceCall, Arguments]] = []
         try:
             for call in calls:
-                arguments = await self._decode_item(hosted, call)
+                arguments = await self._batches.decode(hosted, call)
                 if arguments is not None:
                     decoded.append((call, arguments))
             live = [(call, (arguments.args, arguments.kwargs)) for call, arguments in decoded if not call.done]
             if live:
-                await self._answer_batch(hosted, [call for call, _ in live], [item for _, item in live])
+                await self._batches.answer(hosted, [call for call, _ in live], [item for _, item in live])
         except asyncio.CancelledError as error:
             self._cancelled(calls, hosted, error)
         finally:
             for call in calls:
                 self._end(call)
-
-    async def _decode_item(self, hosted: HostedMethod, call: ServiceCall) -> Arguments | None:
-        try:
-            if hosted.heavy_body(call):
-                return await self._in_thread(hosted.decode, call)
-            return hosted.decode(call)
-        except asyncio.CancelledError:
-            raise
-        except _USER_ERRORS as error:
-            self._fail(call, hosted, error)
-            return None
-
-    async def _answer_batch(self, hosted: HostedMethod, calls: list[ServiceCall], items: list[Item]) -> None:
-        shared = _shared_context(hosted.where, calls)
-        enter(shared, any(call.meta.trace for call in calls))
-        results = await self._execute(hosted, calls, items)
-        logged: set[int] = set()
-        for call, result in zip(calls, results, strict=True):
-            call.context.timeline.children.extend(shared.timeline.children)
-            if isinstance(result, BaseException):
-                self._fail(call, hosted, result, logged=id(result) in logged)
-                logged.add(id(result))  # one failure of a whole batch is one entry in the log
-                continue
-            try:
-                if hosted.heavy_result(result):
-                    meta, buffers = await self._in_thread(hosted.encode, call, result)
-                else:
-                    meta, buffers = hosted.encode(call, result)
-                call.finish(meta, buffers)
-            except asyncio.CancelledError:
-                raise
-            except _USER_ERRORS as error:
-                self._fail(call, hosted, error)
-
-    async def _execute(self, hosted: HostedMethod, calls: Sequence[ServiceCall], items: Sequence[Item]) -> list[Any]:
-        """The results of a batch, an exception where an item failed. A method that may run twice is tried in halves."""
-        results: list[Any] = []
-        halves = Halves(len(items), repeatable=hosted.spec.options.idempotent)
-        for first, past in halves:
-            try:
-                results += await self._execute_once(hosted, calls[first:past], items[first:past])
-            except _USER_ERRORS as error:
-                if isinstance(error, asyncio.CancelledError) and _from_outside():
-                    raise
-                if not halves.split():
-                    results += [error] * (past - first)
-        return results
-
-    async def _execute_once(
-        self, hosted: HostedMethod, calls: Sequence[ServiceCall], items: Sequence[Item]
-    ) -> list[Any]:
-        positional, named = hosted.joined(items)
-        if hosted.asynchronous:
-            value = await hosted.function(*positional, **named)
-            end_if_forked()
-        else:
-            value = await self._in_thread(_caught, hosted.function, positional, named)
-            if isinstance(value, BaseException):
-                raise value
-        hosted.ran(calls)
-        return hosted.split(value, len(items))
-
-
-def _from_outside() -> bool:
-    """Whether this task was cancelled; else a method let a cancellation of its own escape."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _caught(function: Callable[..., Any], positional: list[Any], named: dict[str, Any]) -> Any:
-    """The result, or what was raised: a future cannot hold every exception."""
-    try:
-        return function(*positional, **named)
-    except _USER_ERRORS as error:
-        return error
-
-
-def _shared_context(where: str, calls: Sequence[ServiceCall]) -> Context:
-    """The context that a batch runs in: it ends when the last of its calls must, and gathers the calls made for all."""
-    deadlines = [call.context.deadline for call in calls]
-    first = calls[0].context
-    return Context(
-        request_id=first.request_id,
-        timeline=Timeline(f"batch {where}", _FLOOR),
-        deadline=max(deadline for deadline in deadlines if deadline is not None),
-        headers=first.headers if len(calls) == 1 else {},
-    )
