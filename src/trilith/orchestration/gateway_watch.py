@@ -1,7 +1,7 @@
 """Whether the gateway lives, and when another may be started. Pure: the instants are arguments.
 
-Rule: a gateway that is not heard is no gateway; one that ends is replaced, ever more slowly, and not for ever when it
-    never comes up.
+Rule 1: a gateway that is not heard is no gateway. One that starts has as long for its first word as a replica has.
+Rule 2: one that ends is replaced, ever more slowly, and not for ever when it never comes up.
 """
 
 from __future__ import annotations
@@ -15,26 +15,30 @@ _KEY = "gateway"
 class GatewayWatch:
     """The one gateway of a server, from its start to its exit, and the next one."""
 
-    def __init__(self, unresponsive_s: float) -> None:
-        """`unresponsive_s`: seconds of silence after which it is given up."""
+    def __init__(self, *, unresponsive_s: float, start_s: float) -> None:
+        """`unresponsive_s`: seconds of silence after which it is given up; `start_s`: before its first word."""
         self._unresponsive_s = unresponsive_s
+        self._start_s = max(start_s, unresponsive_s)
         self._backoff = StartBackoff()
         self._up = False
+        self._limit_s = self._start_s
         self._since = 0.0
         self._heard_at = 0.0
 
     def started(self, now: float) -> None:
         """Its process runs."""
         self._up = True
+        self._limit_s = self._start_s
         self._since = self._heard_at = now
 
     def heard(self, now: float) -> None:
         """It said something."""
         self._heard_at = now
+        self._limit_s = self._unresponsive_s
 
     def silent_for(self, now: float) -> float | None:
         """The seconds of its silence, when they are too many."""
-        if self._up and silent(self._heard_at, now, self._unresponsive_s):
+        if self._up and silent(self._heard_at, now, self._limit_s):
             return now - self._heard_at
         return None
 

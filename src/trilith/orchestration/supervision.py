@@ -76,7 +76,7 @@ class Supervision(Generic[Content]):
         self.stopping = False
         self.failed = False
         self._charge = charge
-        self._gateway = GatewayWatch(charge.unresponsive_s)
+        self._gateway = GatewayWatch(unresponsive_s=charge.unresponsive_s, start_s=charge.limits.start_s)
         self._backoff = StartBackoff()
         self._not_ready: Sequence[str] = ()  # models of the repository
         self._told: set[tuple[int, str]] = set()  # failures whose traceback a person has seen

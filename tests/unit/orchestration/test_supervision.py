@@ -318,6 +318,8 @@ def test_with_reload_the_next_change_may_mend_it():
 
 def test_a_gateway_that_is_not_heard_is_replaced_and_not_for_ever():
     sup = supervised(unresponsive_s=10.0)
+    sup.look_at_gateway(7, LIMITS.start_s - 0.1)
+    assert sup.take_orders() == [], "it starts"
     sup.gateway_heard(5.0)
     sup.look_at_gateway(7, 14.9)
     assert sup.take_orders() == []
@@ -343,8 +345,10 @@ def test_a_gateway_that_is_not_heard_is_replaced_and_not_for_ever():
         now = again.not_before
         sup.gateway_starts()
         sup.gateway_started(now)
-        sup.look_at_gateway(7, now + 9.9)
+        sup.look_at_gateway(7, now + LIMITS.start_s - 0.1)
         assert sup.take_orders() == []
+        sup.look_at_gateway(7, now + LIMITS.start_s)
+        assert orders.KillGateway() in sup.take_orders()
     assert instants == sorted(instants)
     assert len(instants) == 5
 
