@@ -14,6 +14,7 @@ from trilith.errors import TrilithError, UnknownReference
 from trilith.runtime.backends import builtin_backends
 from trilith.runtime.backends.parameters import unknown_parameters
 from trilith.runtime.idle_fields import idle_fields
+from trilith.runtime.model_convert import said_name
 from trilith.runtime.repository import PBTXT, YAML, ModelPlan, find_models, is_version, plan_model, read_labels
 from trilith.runtime.spec import ModelSpec
 from trilith.runtime.warmup import check_samples
@@ -53,10 +54,11 @@ def check_models(path: Path) -> list[CheckedModel]:
     """
     if not path.exists():
         raise UnknownReference(f"{path}: there is no such file or folder")
+    name = said_name(path)
     if path.is_file():
         path = path.parent
-    if _is_model(path):
-        return [_check(path.resolve().name, [path])]
+    if name or _is_model(path):
+        return [_check(name or path.resolve().name, [path])]
     return [_check(name, folders) for name, folders in sorted(find_models([path]).items())]
 
 

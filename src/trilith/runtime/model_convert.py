@@ -4,7 +4,8 @@ What has a pleasant form in `model.yaml` gets it. The rest of a `config.pbtxt` s
 message. A `model.yaml` with that key is read as the `config.pbtxt` that it becomes, so that both mean the same.
 
 Rule 1: what `model.yaml` says and `config.pbtxt` cannot say is refused by name, never left out.
-Rule 2: a `max_batch_size` of 0 that is written says something, and is written again; protobuf would leave it out.
+Rule 2: instances are on CPUs, so a group that leaves its kind out is written as one of KIND_CPU.
+Rule 3: a `max_batch_size` of 0 that is written says something, and is written again; protobuf would leave it out.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from trilith.config import dump_yaml, load_yaml
 from trilith.errors import InvalidConfig
 from trilith.runtime.model_pbtxt import load_model_pbtxt, parse_model_pbtxt, says_max_batch_size
 from trilith.runtime.model_yaml import load_model_yaml
-from trilith.runtime.repository import PBTXT, YAML
+from trilith.runtime.repository import PBTXT, YAML, is_version
 from trilith.runtime.spec import ModelSpec
 from trilith.wire.oip_messages import model_config_messages
 
+_CPU_KINDS: Final = (0, 2)  # KIND_AUTO, KIND_CPU
 _PLAIN: Final = frozenset(("name", "datatype", "dims", "labels", "optional", "ragged"))
 _SAID: Final = frozenset(
     (
@@ -46,12 +48,29 @@ def convert_config(path: Path) -> str:
     """
     if path.is_dir():
         path = path / (YAML if (path / YAML).is_file() else PBTXT)
-    name = path.resolve().parent.name
+    name = said_name(path) or path.resolve().parent.name
     if path.suffix in (".yaml", ".yml"):
         load_model_yaml(path, name)
         return yaml_to_pbtxt(load_yaml(path, dict[str, Any]), source=str(path))
     load_model_pbtxt(path, name)
     return pbtxt_to_yaml(path.read_text(encoding="utf-8"), name, source=str(path))
+
+
+def said_name(path: Path) -> str:
+    """The name that a configuration gives its model, where it lies in no model's folder; "" when there is none.
+
+    A file by itself is what it says; within a model's folder, whose name is the model's, it must agree.
+    """
+    folder = path.resolve().parent
+    if not path.is_file() or any(child.is_dir() and is_version(child.name) for child in folder.iterdir()):
+        return ""
+    try:
+        if path.suffix in (".yaml", ".yml"):
+            return str(load_yaml(path, dict[str, Any]).get("name") or "")
+        text = path.read_text(encoding="utf-8")
+        return str(text_format.Parse(text, model_config_messages().ModelConfig()).name)
+    except (InvalidConfig, OSError, UnicodeDecodeError, text_format.ParseError):
+        return ""  # what is wrong with it is told where it is read
 
 
 def pbtxt_to_yaml(text: str, name: str, *, source: str) -> str:
@@ -77,7 +96,8 @@ def pbtxt_to_yaml(text: str, name: str, *, source: str) -> str:
             values[key] = tensors
             done.add(field)
     groups = config.instance_group
-    if len(groups) == 1 and groups[0] == type(groups[0])(count=groups[0].count) and groups[0].count > 0:
+    plain = [type(group)(count=group.count, kind=group.kind) == group and group.kind in _CPU_KINDS for group in groups]
+    if plain == [True] and groups[0].count > 0:
         values["instances"] = groups[0].count
         done.add("instance_group")
     if config.HasField("dynamic_batching"):
@@ -212,7 +232,10 @@ def _fill(config: Any, values: Mapping[str, Any]) -> None:
                     setattr(entry, theirs, tensor[ours])
     instances = values.get("instances")
     if instances is not None:
-        config.instance_group.add(count=instances["count"] if isinstance(instances, Mapping) else instances)
+        config.instance_group.add(
+            count=instances["count"] if isinstance(instances, Mapping) else instances,
+            kind=messages.ModelInstanceGroup.KIND_CPU,
+        )
     batching = values.get("batching", True if values.get("max_batch_size") else None)
     if batching is not None and batching is not False:
         said = batching if isinstance(batching, Mapping) else {}

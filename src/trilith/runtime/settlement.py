@@ -170,10 +170,11 @@ class Settlement:
 
     def _finish_succeeded(self, part: Executed) -> None:
         tickets, version, end = part.tickets, self._version, part.output_at
+        awaited = [ticket.enqueued_at for ticket in tickets if not ticket.done]
         self._statistics.executed(
-            requests=len(tickets),
+            requests=len(awaited),
             rows=part.rows,
-            queue_s=len(tickets) * part.batched_at - sum([ticket.enqueued_at for ticket in tickets]),
+            queue_s=len(awaited) * part.batched_at - sum(awaited),
             input_s=part.input_at - part.started_at,
             infer_s=part.infer_at - part.input_at,
             output_s=end - part.infer_at,
@@ -191,13 +192,13 @@ class Settlement:
         answered, seconds = 0, 0.0
         parameters: Iterable[dict[str, Parameter]] = part.parameters or itertools.repeat({})
         for ticket, outputs, said in zip(tickets, part.outputs or (), parameters, strict=False):
+            if ticket.done:
+                continue
             enqueued_at = ticket.enqueued_at
             if ticket.priority != priority:
                 priority = ticket.priority
                 queue = distributions.queue(priority)
             queue.observe(part.batched_at - enqueued_at)
-            if ticket.done:
-                continue
             if ticket.context is not None:
                 timeline = ticket.context.timeline.child(self._timeline_name, _FLOOR)
                 timeline.stamps = [(QUEUED, enqueued_at), *stamps]

@@ -139,7 +139,14 @@ class StatisticsCollector:
     def executed(
         self, *, requests: int, rows: int, queue_s: float, input_s: float, infer_s: float, output_s: float
     ) -> None:
-        """Counts one successful execution. `queue_s` is the sum over its requests, the others are the execution's."""
+        """Counts one successful execution.
+
+        Args:
+            requests: those that were still awaited when it ended.
+            rows: of all of them.
+            queue_s: the sum over the requests that were awaited, in seconds; the others are the execution's.
+            input_s, infer_s, output_s: its phases.
+        """
         self._last_inference_s = time.time()
         self._executed += requests
         self._executions += 1

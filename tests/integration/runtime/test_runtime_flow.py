@@ -67,8 +67,9 @@ def test_a_queue_policy_may_ignore_the_timeouts_of_requests(repository, run, pol
     async def main():
         async with Runtime(repository) as runtime:
             model = runtime.model("m")
-            reported = model.config_proto().dynamic_batching.default_queue_policy.allow_timeout_override
-            assert reported is not bool(policy)
+            reported = model.config_proto().dynamic_batching
+            assert reported.HasField("default_queue_policy") is bool(policy)  # what the file says
+            assert not reported.default_queue_policy.allow_timeout_override
             first = asyncio.ensure_future(runtime.infer(request(width=3)))
             await until(lambda: runtime.statistics()[0].waiting.dispatched == 1)
             hasty = request(timeout_us=1000)
@@ -218,6 +219,7 @@ def test_who_goes_away_is_not_run(serve, run):
             assert backend.executed == [1, 2]
             (statistics,) = runtime.statistics()
             assert (statistics.cancelled, statistics.success.count, statistics.fail.count) == (3, 2, 0)
+            assert statistics.compute_infer.count == statistics.queue.count == 2
 
     run(main())
 

@@ -173,6 +173,16 @@ def test_errors_of_the_runtime(app, runtime, error, status):
     assert (call.status, call.error) == (status, error.message)
 
 
+@pytest.mark.parametrize("version", ["x", "-1", "1.0", "²"])
+def test_a_version_that_is_no_number(app, version):
+    text = f"failed to get model version from specified version string '{version}'"
+    for method in ("ModelMetadata", "ModelReady", "ModelConfig", "ModelStatistics"):
+        call = _ask(app, method, name="m", version=version)
+        assert (call.status, text in call.error) == ("INVALID_ARGUMENT", True), method
+    call = _ask(app, "ModelInfer", model_name="m", model_version=version)
+    assert (call.status, text in call.error) == ("INVALID_ARGUMENT", True)
+
+
 def test_an_unknown_model(app):
     call = FakeGrpcCall(b"ModelInfer", MESSAGES.ModelInferRequest(model_name="x"))
     app(call)

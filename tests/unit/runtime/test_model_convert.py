@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from trilith.config import parse_yaml
 from trilith.errors import InvalidConfig
+from trilith.runtime import check_models
 from trilith.runtime.model_convert import convert_config, pbtxt_to_yaml, yaml_to_pbtxt
 from trilith.runtime.model_pbtxt import parse_model_pbtxt, says_max_batch_size
 from trilith.runtime.model_yaml import load_model_yaml
@@ -112,11 +113,39 @@ def test_there_and_back_nothing_is_lost(tmp_path_factory, drawn):
         return
     yaml = pbtxt_to_yaml(text, "m", source="config.pbtxt")
     back = yaml_to_pbtxt(parse_yaml(yaml, source="model.yaml") or {}, source="model.yaml")
+    for group in config.instance_group if len(config.instance_group) == 1 else ():
+        if not group.name and group.count:
+            group.kind = MESSAGES.ModelInstanceGroup.KIND_CPU  # which it is here
     assert read(back) == config
     assert says_max_batch_size(back) == said
     path = tmp_path_factory.getbasetemp() / "model.yaml"
     path.write_text(yaml, encoding="utf-8")
     assert without_groups(load_model_yaml(path, "m")) == without_groups(spec)
+
+
+def test_instances_on_cpus_have_a_pleasant_form():
+    for kind in ("", "kind: KIND_CPU", "kind: KIND_AUTO"):
+        yaml = pbtxt_to_yaml(f"instance_group {{ count: 2 {kind} }}", "m", source="config.pbtxt")
+        assert yaml == "instances: 2\n"
+    assert read(yaml_to_pbtxt({"instances": 2}, source="model.yaml")) == read(
+        "instance_group { count: 2 kind: KIND_CPU }"
+    )
+    assert "KIND_MODEL" in pbtxt_to_yaml("instance_group { count: 2 kind: KIND_MODEL }", "m", source="config.pbtxt")
+
+
+def test_a_file_by_itself_is_of_the_model_that_it_names(tmp_path):
+    file = tmp_path / "config.pbtxt"
+    file.write_text('name: "elsewhere" backend: "identity" max_batch_size: 2')
+    assert convert_config(file).startswith("name: elsewhere\nbackend: identity\n")
+    (found,) = check_models(file)
+    assert (found.name, found.ok) == ("elsewhere", True)
+    (tmp_path / "1").mkdir()  # now it is a model's folder, whose name counts
+    with pytest.raises(InvalidConfig, match="name: must be that of the folder"):
+        convert_config(file)
+    assert "name: must be that of the folder" in check_models(file)[0].problem
+    file.write_text("{")
+    with pytest.raises(InvalidConfig):
+        convert_config(file)
 
 
 def test_what_has_a_pleasant_form_gets_it():

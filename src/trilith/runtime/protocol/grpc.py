@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trilith.core.clock import Clock
 from trilith.core.request import InferResponse
 from trilith.core.timeline import TIMELINE_HEADER
-from trilith.errors import Bug, DeadlineExceeded, TrilithError, Unsupported
+from trilith.errors import Bug, DeadlineExceeded, InvalidInput, TrilithError, Unsupported
 from trilith.runtime.protocol import describe, switched_off
 from trilith.runtime.protocol.access import GRPC_PREFIX, Guard
 from trilith.runtime.protocol.exchange import Exchange, Front
@@ -177,22 +177,36 @@ class OipGrpc:
         return service_messages().ServerMetadataResponse(**describe.server_metadata(self._server_name))
 
     async def _model_ready(self, request: Any) -> Any:
-        ready = await describe.takes_requests(self._runtime, request.name, request.version)
+        ready = await describe.takes_requests(self._runtime, request.name, _version(request.version))
         return service_messages().ModelReadyResponse(ready=ready)
 
     def _model_metadata(self, request: Any) -> Any:
-        model = describe.ready_model(self._runtime, request.name, request.version)
+        model = describe.ready_model(self._runtime, request.name, _version(request.version))
         return service_messages().ModelMetadataResponse(**describe.model_metadata(model))
 
     def _model_config(self, request: Any) -> Any:
-        model = describe.ready_model(self._runtime, request.name, request.version)
+        model = describe.ready_model(self._runtime, request.name, _version(request.version))
         return service_messages().ModelConfigResponse(config=model.config_proto())
 
     def _model_statistics(self, request: Any) -> Any:
         if request.name:
-            self._runtime.model(request.name, request.version)
+            self._runtime.model(request.name, _version(request.version))
         found = describe.statistics(self._runtime, request.name or None, request.version)
         return service_messages().ModelStatisticsResponse(**found)
+
+
+def _version(text: str) -> str:
+    """A version, or "" for the newest; in HTTP a path with another one is not found.
+
+    Raises:
+        InvalidInput: it is no number.
+    """
+    if text and not (text.isascii() and text.isdigit()):
+        raise InvalidInput(
+            f"failed to get model version from specified version string '{text[:100]}' (details: stol), version should "
+            "be an integral value > 0"
+        )
+    return text
 
 
 class _GrpcExchange(Exchange):
@@ -211,7 +225,7 @@ class _GrpcExchange(Exchange):
 
     def decode(self) -> InferCall:
         message = parse("ModelInferRequest", self._call.message)
-        self.signature = signature = self.front.signature(message.model_name, message.model_version)
+        self.signature = signature = self.front.signature(message.model_name, _version(message.model_version))
         call = decode_request(message, signature)
         if self.front.forwarding is not None:
             self.front.forwarding.apply(self._call.metadata, call)
