@@ -176,6 +176,11 @@ def _problems(message: Message, honoured: _Tree, path: str = "", place: str = ""
         allowed = honoured.get(field.name)
         if field.name not in honoured and not any(known.startswith(f"{here}.") for known in IDLE):
             yield f"{there}: {_NOT_SERVED.get(here, _REFUSED)}"
+        elif field.enum_type is not None:  # the text format takes numbers for names, and any number
+            for number in (value,) if isinstance(value, int) else value:
+                if number not in field.enum_type.values_by_number:  # nothing behind can live with it
+                    words = ", ".join(field.enum_type.values_by_name)
+                    raise InvalidConfig(f"{there}: must be one of {words}, got {number}")
         elif isinstance(allowed, Range):
             for number in (value,) if isinstance(value, int | float) else value:
                 if not allowed.least <= number <= allowed.most:

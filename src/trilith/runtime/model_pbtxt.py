@@ -65,11 +65,11 @@ def parse_model_pbtxt(text: str, name: str, *, source: str) -> ModelSpec:
     try:
         check_escapes(text)
         text_format.Parse(text, config)
+        found = field_problems(config)
     except InvalidConfig as error:
         raise InvalidConfig(f"{source}: {error.message}") from error
     except text_format.ParseError as error:
         raise InvalidConfig(f"{source}: {parse_problem(text, error)}") from error
-    found = field_problems(config)
     if config.name not in ("", name):
         found.append(f"name: must be that of the folder ({name!r}) or left out, got {config.name!r}")
     problems = Problems(PBTXT_WORDS, found)

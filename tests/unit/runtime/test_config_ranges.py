@@ -123,6 +123,11 @@ def test_escapes_of_the_text_format_are_read():
     assert parse_model_pbtxt(text, "m", source="c").parameters["k"] == "a\nAA'\"\\A\0"
 
 
+def test_a_number_that_stands_for_no_name_is_refused():
+    with pytest.raises(InvalidConfig, match=r"data_type: must be one of TYPE_INVALID, .*, got 32"):
+        parse_model_pbtxt('input { name: "x" data_type: 32 dims: 1 }', "m", source="c")
+
+
 def yaml_numbers(info, path="$", seen=()):
     """The numbers of a type of msgspec's, with their paths."""
     if isinstance(info, msgspec.inspect.IntType | msgspec.inspect.FloatType):
