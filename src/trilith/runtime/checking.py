@@ -10,11 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from trilith.errors import TrilithError, UnknownReference
+from trilith.errors import InvalidConfig, TrilithError, UnknownReference
 from trilith.runtime.backends import builtin_backends
 from trilith.runtime.backends.parameters import unknown_parameters
 from trilith.runtime.idle_fields import idle_fields
 from trilith.runtime.model_convert import said_name
+from trilith.runtime.onnx_parameters import PARAMETERS, onnx_session
 from trilith.runtime.repository import PBTXT, YAML, ModelPlan, find_models, is_version, plan_model, read_labels
 from trilith.runtime.spec import ModelSpec
 from trilith.runtime.warmup import check_samples
@@ -90,7 +91,7 @@ def _check(name: str, folders: list[Path]) -> CheckedModel:
         backend=plan.spec.backend,
         versions=[file.version for file in plan.files],
         meaning=list(_meaning(plan)),
-        without_effect=list(_without_effect(plan.spec)),
+        without_effect=[*_without_effect(plan.spec), *_meant_for_session(plan.spec)],
     )
 
 
@@ -134,6 +135,17 @@ def _without_effect(spec: ModelSpec) -> Iterator[str]:
     for key, meant in unknown_parameters(spec.backend, spec.parameters):
         if not meant:
             yield f"parameters.{key} has no effect: the backend {spec.backend} does not know it; clients can read it"
+
+
+def _meant_for_session(spec: ModelSpec) -> Iterator[str]:
+    """Parameters of Triton's that `model.yaml` says by other keys: there they would change nothing, unnoticed."""
+    keys = [key for key in PARAMETERS if key in spec.parameters] if spec.backend == "onnxruntime" else []
+    try:
+        heard = not keys or onnx_session(spec.parameters, spec.graph_level) == spec.session
+    except InvalidConfig:
+        heard = False  # nobody has looked at the value yet
+    if not heard:
+        yield from (f"parameters.{key} has no effect in {YAML}: say it by a key of `session`" for key in keys)
 
 
 def _advice(spec: ModelSpec) -> Iterator[str]:

@@ -8,8 +8,9 @@ from google.protobuf import text_format
 
 import trilith.runtime.backends
 from trilith.config import parse_yaml
-from trilith.runtime import check_models
+from trilith.runtime import ModelFile, check_models
 from trilith.runtime.backends import builtin_backends
+from trilith.runtime.backends.options import Options
 from trilith.runtime.backends.parameters import KNOWN, unknown_parameters
 from trilith.runtime.idle_fields import IDLE
 from trilith.runtime.model_convert import pbtxt_to_yaml, yaml_to_pbtxt
@@ -169,3 +170,29 @@ def test_the_same_of_a_yaml(tmp_path, text, says):
     (tmp_path / "m" / "model.yaml").write_text(text)
     (found,) = check_models(tmp_path)
     assert says in found.problem
+
+
+def test_parameters_that_a_yaml_says_otherwise_are_named(tmp_path, caplog):
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / "m" / "1" / "model.onnx").touch()
+    for value in ("3", "many"):
+        (tmp_path / "m" / "model.yaml").write_text(f"parameters: {{intra_op_thread_count: {value}, owner: me}}")
+        (found,) = check_models(tmp_path)
+        assert found.ok
+        said = "parameters.intra_op_thread_count has no effect in model.yaml: say it by a key of `session`"
+        assert said in found.without_effect
+    (tmp_path / "m" / "model.yaml").unlink()
+    config = 'parameters { key: "intra_op_thread_count" value { string_value: "3" } }'
+    (tmp_path / "m" / "config.pbtxt").write_text(config)
+    assert check_models(tmp_path)[0].without_effect == []
+    options = Options(ModelFile(model="m", version=1, path=None, spec=check_spec("enable_mem_aren")))
+    options.finish()
+    assert "parameters.enable_mem_aren: means nothing to the onnxruntime backend, which knows 'enable_mem_arena'" in (
+        caplog.text
+    )
+
+
+def check_spec(key):
+    return parse_model_pbtxt(
+        f'backend: "onnxruntime" parameters {{ key: "{key}" value {{ string_value: "0" }} }}', "m", source="x"
+    )

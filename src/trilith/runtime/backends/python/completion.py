@@ -59,7 +59,7 @@ def completed_spec(spec: ModelSpec, text: str) -> ModelSpec:
     config: dict[str, Any] = json.loads(text or config_json(spec))
     if config.get("model_transaction_policy", {}).get("decoupled"):
         raise InvalidConfig(
-            f"model '{spec.name}': model_transaction_policy.decoupled: decoupled models are not supported"
+            f"model '{spec.name}': model_transaction_policy.decoupled: decoupled models are not served yet"
         )
     known = {tensor.name: tensor for tensor in (*spec.inputs, *spec.outputs)}
     size = config.get("max_batch_size", 0)
