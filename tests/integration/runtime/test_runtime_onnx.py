@@ -8,6 +8,7 @@ import textwrap
 import threading
 
 import numpy as np
+import onnx
 import pytest
 from onnx_models import WEIGHTS, save_mlp, save_reshape, save_text, save_tiny
 
@@ -16,7 +17,7 @@ from trilith.core.request import InferRequest
 from trilith.core.tensor import DataType, TensorSpec
 from trilith.core.timeline import Timeline
 from trilith.errors import InvalidInput, ModelError, NoReadyReplica, SetupError, UnknownModel, UnknownReference
-from trilith.runtime import ModelFile, ModelSpec, ModelState, Runtime, RuntimeConfig
+from trilith.runtime import ModelFile, ModelSpec, ModelState, Runtime, RuntimeConfig, check_models
 from trilith.runtime.backends.onnxruntime import OnnxRuntimeBackend
 from trilith.testing.backend_contract import BACKEND_CHECKS
 
@@ -43,6 +44,48 @@ def test_a_bare_file_is_served(repository, run):
             expected = np.maximum(x @ WEIGHTS, 0)
             np.testing.assert_allclose(answer.outputs["y"], expected, rtol=1e-5)
             np.testing.assert_allclose(answer.outputs["sum"], expected.sum(1, keepdims=True), rtol=1e-5)
+
+    run(main())
+
+
+@pytest.mark.parametrize("config", ["", 'platform: "onnxruntime_onnx"'])
+def test_a_model_with_external_data_lies_in_a_folder(repository, run, config):
+    version = repository / "mlp" / "1"
+    model = onnx.load(save_mlp(repository.parent / "whole.onnx"))
+    (version / "model.onnx").mkdir(parents=True)
+    onnx.save(
+        model, version / "model.onnx" / "model.onnx", save_as_external_data=True, location="weights", size_threshold=64
+    )
+    assert (version / "model.onnx" / "weights").stat().st_size > 0
+    if config:
+        (repository / "mlp" / "config.pbtxt").write_text(config)
+    assert [found.ok for found in check_models(repository)] == [True]
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            answer = await runtime.infer(request())
+            np.testing.assert_allclose(answer.outputs["y"], np.maximum(np.ones((1, 4)) @ WEIGHTS, 0), rtol=1e-5)
+
+    run(main())
+
+
+@pytest.mark.parametrize("arena", ["0", "1"])
+@pytest.mark.parametrize("devices", ["cpu:0", "cpu:0;gpu:0", "gpu:0"])
+def test_the_arena_may_shrink_after_each_run(repository, run, arena, devices):
+    save_mlp(repository / "mlp" / "1" / "model.onnx")
+    (repository / "mlp" / "config.pbtxt").write_text(
+        f"""
+        parameters {{ key: "memory.enable_memory_arena_shrinkage" value {{ string_value: "{devices}" }} }}
+        parameters {{ key: "enable_mem_arena" value {{ string_value: "{arena}" }} }}
+        parameters {{ key: "gpu_mem_limit" value {{ string_value: "1" }} }}
+        parameters {{ key: "owner" value {{ string_value: "me" }} }}
+        """
+    )
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            assert (await runtime.infer(request())).outputs["y"].shape == (1, 3)
+            assert runtime.model("mlp").config_proto().parameters["owner"].string_value == "me"
 
     run(main())
 

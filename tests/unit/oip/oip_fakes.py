@@ -17,6 +17,7 @@ class FakeModel:
     version = "1"
     versions = ("1", "2")
     platform = "identity"
+    backend = "identity"
     max_batch_size = 8
     state = "READY"
     public_reason = ""

@@ -86,6 +86,12 @@ def test_model_ready(app, runtime):
     assert (status, answer["error"]) == (400, "Model version not ready")
 
 
+def test_the_platform_is_the_backend_where_there_is_no_other(app, runtime):
+    for version in ("", "1"):
+        runtime.model("m", version).platform = ""
+    assert _get(app, "/v2/models/m")[1]["platform"] == runtime.model("m", "").backend != ""
+
+
 def test_model_metadata(app):
     expected = {
         "name": "m",
