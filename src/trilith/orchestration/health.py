@@ -55,8 +55,9 @@ class HealthWatch(Generic[K]):
         """
         if silent(heard_at, now, self._limit_s):
             return (
-                f"it was not heard for {now - heard_at:.1f} s: something blocks its event loop"
-                " (a long computation in an `async def`? declare the method with `def`, and it runs in a thread)"
+                f"it was not heard for {now - heard_at:.1f} s: something keeps its event loop from turning, a long"
+                " computation in an `async def` (declare that with `def`), or code in any method that keeps Python's lock"
+                " (docs/service.md, Code that keeps Python's lock)"
             )
         if overdue_at is not None and now - overdue_at >= self._limit_s:
             return (
@@ -70,6 +71,10 @@ class HealthWatch(Generic[K]):
         if now - since < self._limit_s:
             return None
         return f"all its threads are taken by calls that were given up more than {now - since:.1f} s ago"
+
+    def found(self, key: K) -> bool:
+        """Whether `find` has said that the replica should be replaced."""
+        return key in self._found
 
     def forget(self, key: K) -> None:
         """The replica is gone."""

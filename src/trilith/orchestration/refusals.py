@@ -29,8 +29,16 @@ def overdue(route: MethodRoute, limit_s: float, *, sent: bool) -> DeadlineExceed
     )
 
 
-def replica_lost(route: MethodRoute, attempt: int) -> ReplicaLost:
-    """The process that held the call has ended, and the call, sent `attempt` times, may not be sent again."""
+def replica_lost(route: MethodRoute, attempt: int, *, unwell: bool = False) -> ReplicaLost:
+    """The process that held the call has ended, and the call, sent `attempt` times, may not be sent again.
+
+    `unwell`: the process was ended because it gave no sign of life or its threads did not return; the call may be why.
+    """
+    if unwell:
+        return ReplicaLost(
+            f"the process that ran {route.service}.{route.method} hung and was ended; the call may be what it hung in, so"
+            f" it was not sent again{f' after {attempt} attempts' if attempt > 1 else ''}; the server's log says more"
+        )
     ended = f"the process that ran {route.service}.{route.method} ended before it answered"
     if route.idempotent:
         return ReplicaLost(f"{ended}; so did {attempt} processes in a row, and the call is not sent again")

@@ -20,6 +20,7 @@ class Replica:
         since: instant at which it entered its state, in seconds.
         ready_at: instant at which it became ready, or None.
         failure: what it said when it could not start.
+        killed: whether the agent has killed it, and said so.
     """
 
     replica_id: int
@@ -30,6 +31,7 @@ class Replica:
     state: ReplicaState = ReplicaState.STARTING
     ready_at: float | None = None
     failure: str = ""
+    killed: bool = False
 
     def __repr__(self) -> str:
         return f"<Replica {self.service or '(seed)'}#{self.replica_id} {self.state} pid {self.pid}>"

@@ -192,6 +192,10 @@ class Supervision(Generic[Content]):
         replica = self.book.get(replica_id)
         if replica is None:
             return
+        if replica.killed:  # it is slow to die: told and counted already
+            self._kill(replica, now)
+            return
+        replica.killed = True
         name = replica.service or self._charge.target
         self._tell(f"killing a replica of {name} (pid {replica.pid}): {reason}")
         if replica.state is ReplicaState.STARTING:

@@ -518,3 +518,23 @@ def test_a_gateway_that_is_stopped_is_replaced(serve):
     server.wait_line("killing the gateway")
     server.wait_line("starting another, replicas keep running")
     server.wait_until(lambda: server.post("/doubled", {"x": [2.0]}) == (200, [4.0]))
+
+
+def test_a_plain_method_that_keeps_the_lock_is_named_once_and_its_caller_gets_no_bad_advice(serve, tmp_path):
+    source = tmp_path / "keeps.py"
+    source.write_text(
+        "import trilith\n"
+        "@trilith.service\nclass Keeps:\n"
+        "    @trilith.api(timeout_s=120)\n"
+        "    def compute(self, n: int) -> int:\n        return sum(range(n))\n"
+    )
+    server = serve(f"{source}:Keeps", "--unresponsive-timeout-s", "4")
+    status, body = server.post("/compute", {"n": 10**12}, timeout=60)
+    assert (status, body["error"]["code"]) == (502, "replica_lost")
+    assert "hung" in body["error"]["message"]
+    assert "idempotent" not in body["error"]["message"]
+    line = server.wait_line("killing a replica of Keeps")
+    assert "it held calls of Keeps.compute" in line
+    server.wait_until(lambda: server.status()["services"][0]["replicas"][0]["state"] == "running")
+    pid = line.split("(pid ", 1)[1].split(")", 1)[0]
+    assert sum(f"pid {pid}" in each for each in server.lines) == 1

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trilith.orchestration.health import HealthWatch
+from trilith.orchestration.refusals import replica_lost
 
 LIMIT_S = 10.0
 
@@ -41,3 +44,27 @@ def test_replicas_do_not_share_their_trouble():
     assert watch.look("b", heard_at=111.0, stuck=True, now=111.0) is None
     watch.forget("a")
     assert watch.look("a", heard_at=111.0, stuck=True, now=111.0) is None
+
+
+def test_silence_is_explained_for_plain_methods_too():
+    why = HealthWatch(LIMIT_S).look("a", heard_at=0.0, stuck=False, now=20.0)
+    assert "in any method that keeps Python's lock" in why
+
+
+def test_what_was_found_is_known_until_the_replica_is_gone():
+    watch = HealthWatch(LIMIT_S)
+    assert not watch.found("a")
+    assert watch.find("a", heard_at=0.0, stuck=False, now=20.0) is not None
+    assert watch.find("a", heard_at=0.0, stuck=False, now=30.0) is None
+    assert watch.found("a")
+    watch.forget("a")
+    assert not watch.found("a")
+
+
+def test_a_caller_whose_replica_hung_is_not_told_to_have_it_sent_again():
+    route = SimpleNamespace(service="A", method="compute", idempotent=False)
+    assert "idempotent" in replica_lost(route, 1).message
+    hung = replica_lost(route, 1, unwell=True).message
+    assert "idempotent" not in hung
+    assert "hung and was ended" in hung
+    assert "after 3 attempts" in replica_lost(route, 3, unwell=True).message

@@ -40,3 +40,10 @@ class ReplicaLink:
         return (
             f"<Replica {self.service}#{self.replica_id} pid {self.pid}: {self.in_flight} in flight, room {self.room}>"
         )
+
+
+def held_methods(link: ReplicaLink) -> str:
+    """Which methods' calls a replica holds, as the end of a sentence; "" when it holds none that somebody waits for."""
+    entries = [entry[0] if isinstance(entry, list) else entry for entry in link.calls.values() if entry]
+    names = sorted({f"{call.route.service}.{call.route.method}" for call in entries})
+    return f"; it held calls of {', '.join(names)}" if names else ""

@@ -22,7 +22,7 @@ from trilith.orchestration.deadlines import DeadlineWheel
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.batching import BatchQueue
 from trilith.orchestration.engine.calls import LinkedDeployment, PendingCall
-from trilith.orchestration.engine.links import ReplicaLink
+from trilith.orchestration.engine.links import ReplicaLink, held_methods
 from trilith.orchestration.health import HealthWatch, is_stuck
 from trilith.orchestration.refusals import not_served, overdue, replica_lost
 from trilith.orchestration.retry import RetryPolicy
@@ -148,6 +148,7 @@ class Router:
 
     def lost(self, link: ReplicaLink, calls: list[LostCall]) -> None:
         """The replica's connection died."""
+        unwell = self._health.found(link.replica_id)
         self._health.forget(link.replica_id)
         begun = {call.call_id: call.accepted for call in calls}
         held: list[tuple[PendingCall, bool]] = []
@@ -158,7 +159,7 @@ class Router:
         link.calls = {}
         displaced = self._traffic.lost(link, held)
         for call in displaced.over:
-            self._fail(call, replica_lost(call.route, call.attempt))
+            self._fail(call, replica_lost(call.route, call.attempt, unwell=unwell))
         self.retried += len(displaced.again)
         for call in reversed(displaced.again):
             self._place_again(call, first=True)
@@ -326,4 +327,4 @@ class Router:
                     now=now,
                 )
                 if why is not None:
-                    self._on_unwell(link.replica_id, why)
+                    self._on_unwell(link.replica_id, why + held_methods(link))
