@@ -1,6 +1,8 @@
 """Sends one image to the hand-written server and prints what it read.
 
 python examples/ocr_baseline/client.py PAGE.png [--address 127.0.0.1:50051]
+
+Needs grpcio and protobuf, which `make install` does not bring: `pip install 'grpcio>=1.74' 'protobuf>=6.30'` (or `make dev`).
 """
 
 from __future__ import annotations

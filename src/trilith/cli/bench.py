@@ -2,7 +2,7 @@
 
 Rule 1: only options become a plan here, and a plan's report becomes text. Measuring is `trilith.measure`'s.
 Rule 2: the result goes to standard output, progress and notices to standard error, so that a pipe gets figures alone.
-Rule 3: exit status 0: measured; 1: every request failed; 130: interrupted. A wrong option or a server that does not
+Rule 3: exit status 0: measured; 1: no request succeeded; 130: interrupted. A wrong option or a server that does not
         answer raises a `SetupError`, which the command line reports like every other.
 """
 
@@ -156,7 +156,7 @@ def _bodies(
     target: Target, data: tuple[str, ...], content_type: str | None, method: str | None
 ) -> tuple[tuple[Body, ...], tuple[str, ...]]:
     """The bodies to send and what the report calls them."""
-    from trilith.measure import Body, example_body
+    from trilith.measure import MADE_BODY, Body, example_body
 
     bodies, names = [], []
     for item in data:
@@ -169,7 +169,7 @@ def _bodies(
     if not data and method in (None, "POST"):
         example = example_body(target)
         if example is not None:
-            return (example,), ("by /openapi.json",)
+            return (example,), (MADE_BODY,)
     return tuple(bodies), tuple(names)
 
 
@@ -203,7 +203,7 @@ def _measure(plan: BenchPlan, json: Path | None, csv: Path | None, *, with_timel
     _write(report, json, csv)
     if report.interrupted:
         return 130
-    return 1 if report.all_failed else 0
+    return 1 if report.none_succeeded else 0
 
 
 class _ProgressLine:

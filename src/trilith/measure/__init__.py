@@ -1,7 +1,7 @@
 """Measurement: load on an endpoint, what it says about the three floors, and what it cost the server."""
 
 from trilith.measure.attribution import AttributedSpan, SpanKey, attribute
-from trilith.measure.bench import BenchPlan, preflight, run_bench
+from trilith.measure.bench import MADE_BODY, BenchPlan, preflight, run_bench
 from trilith.measure.breakdown import Breakdown, FloorTimes, SpanTimes, break_down
 from trilith.measure.breakdown_table import breakdown_table
 from trilith.measure.conditions import read_conditions
@@ -14,6 +14,7 @@ from trilith.measure.report import render
 from trilith.measure.results import BenchReport, LevelResult
 
 __all__ = [
+    "MADE_BODY",
     "AttributedSpan",
     "BenchPlan",
     "BenchReport",

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from trilith.errors import SetupError
 from trilith.measure.conditions import read_conditions
@@ -14,6 +15,12 @@ from trilith.measure.load import Body, ClosedLoop, LoadPlan, Target, prepare
 from trilith.measure.load.probe import probe
 from trilith.measure.process_tree import cpu_seconds
 from trilith.measure.results import BenchReport, LevelResult
+
+MADE_BODY: Final = "by /openapi.json"
+"""What the report calls a body that was made by the server's description."""
+
+_FAILED: Final = (500, 501)  # those that say that it failed; 502 to 504 say that it may go better soon
+_TRIES: Final = 3
 
 LevelProgress = Callable[[int, float, int], None]
 """Called with the concurrency, the seconds since the level's start (warm-up included) and the answers so far."""
@@ -49,14 +56,23 @@ class BenchPlan:
 
 
 def preflight(plan: BenchPlan) -> bool:
-    """Sends one request. Returns whether the server tells its timeline.
+    """Sends one request, a few when it fails. Returns whether the server tells its timeline.
 
     Raises:
-        SetupError: there is no answer, or the answer says that the request itself is wrong.
+        SetupError: there is no answer, or the answer says that the request itself is wrong, or that it always fails.
     """
-    answer = probe(
-        plan.target, plan.method, plan.bodies[0] if plan.bodies else None, plan.headers, timeout_s=plan.timeout_s
-    )
+    body = plan.bodies[0] if plan.bodies else None
+    for _ in range(_TRIES):
+        answer = probe(plan.target, plan.method, body, plan.headers, timeout_s=plan.timeout_s)
+        if answer.status not in _FAILED:
+            break
+    else:
+        made = plan.body_names == (MADE_BODY,)
+        raise SetupError(
+            f"{plan.method} {plan.target.url} is answered with status {answer.status}, {_TRIES} times in a row, and"
+            f" how quickly something fails is not worth measuring: {answer.excerpt or 'no body'}. The server's log says"
+            f" why{'; the body was made by what /openapi.json says, so give a real one by --data' if made else ''}"
+        )
     if 400 <= answer.status < 500 and answer.status not in (408, 429):
         raise SetupError(
             f"{plan.method} {plan.target.url} is answered with status {answer.status}, and more of the same would be"

@@ -70,7 +70,9 @@ def notes(report: BenchReport) -> Iterator[str]:
         if level.breakdown is not None:
             yield verdict(level.breakdown)
             break
-    if report.levels and all(level.requests_per_s == 0 for level in report.levels):
+    if report.nothing_ended:
+        yield "Nothing was measured. Give --duration several times what one request takes, or --data that takes less."
+    elif report.levels and all(level.requests_per_s == 0 for level in report.levels):
         yield "No request succeeded, so there is nothing to break down; the server's log says why."
     elif report.levels and all(level.breakdown is None for level in report.levels):
         yield (
@@ -84,6 +86,11 @@ def _level_notes(level: LevelResult) -> Iterator[str]:
     if level.errors:
         kinds = ", ".join(f"{count:,} x {kind}" for kind, count in level.errors.items())
         yield f"{at}: {level.failed:,} failed requests: {kinds}."
+    if level.nothing_ended and not level.interrupted:
+        yield (
+            f"{at}: no request ended within the {duration(level.duration_s)} that were measured: each takes longer than"
+            " that. The server has answered none of them yet, neither well nor badly."
+        )
     if level.spoiled:
         yield (
             f"{at}: SPOILED: the generator used {level.generator.cpu_share:.0%} of its core, so it set the pace and"

@@ -47,6 +47,11 @@ class LevelResult:
         return sum(self.errors.values())
 
     @property
+    def nothing_ended(self) -> bool:
+        """Whether no request was answered or failed: each takes longer than was measured."""
+        return not self.latency.count and not self.failed
+
+    @property
     def spoiled(self) -> bool:
         """Whether the figures describe the generator rather than the server."""
         return self.generator.saturated
@@ -99,6 +104,11 @@ class BenchReport:
     interrupted: bool = False
 
     @property
-    def all_failed(self) -> bool:
-        """Whether not one request succeeded although some were sent."""
-        return not any(level.latency.count for level in self.levels) and any(level.failed for level in self.levels)
+    def nothing_ended(self) -> bool:
+        """Whether no request of any level was answered or failed."""
+        return bool(self.levels) and all(level.nothing_ended for level in self.levels)
+
+    @property
+    def none_succeeded(self) -> bool:
+        """Whether there is no figure: no request succeeded at any level."""
+        return not any(level.latency.count for level in self.levels)

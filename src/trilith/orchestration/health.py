@@ -56,8 +56,8 @@ class HealthWatch(Generic[K]):
         if silent(heard_at, now, self._limit_s):
             return (
                 f"it was not heard for {now - heard_at:.1f} s: something keeps its event loop from turning, a long"
-                " computation in an `async def` (declare that with `def`), or code in any method that keeps Python's lock"
-                " (docs/service.md, Code that keeps Python's lock)"
+                " computation in an `async def` (declare it with `def`), or code in any method that keeps Python's"
+                " lock (docs/service.md, Code that keeps Python's lock)"
             )
         if overdue_at is not None and now - overdue_at >= self._limit_s:
             return (

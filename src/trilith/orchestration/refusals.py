@@ -36,8 +36,8 @@ def replica_lost(route: MethodRoute, attempt: int, *, unwell: bool = False) -> R
     """
     if unwell:
         return ReplicaLost(
-            f"the process that ran {route.service}.{route.method} hung and was ended; the call may be what it hung in, so"
-            f" it was not sent again{f' after {attempt} attempts' if attempt > 1 else ''}; the server's log says more"
+            f"the process that ran {route.service}.{route.method} hung and was ended; the call may be what it hung in,"
+            f" so it was not sent again{f' after {attempt} attempts' if attempt > 1 else ''}; see the server's log"
         )
     ended = f"the process that ran {route.service}.{route.method} ended before it answered"
     if route.idempotent:

@@ -18,14 +18,14 @@ RUN = "import sys\nfrom trilith.cli.bench import bench\nsys.exit(bench(sys.argv[
 
 
 class Echo(BaseHTTPRequestHandler):
-    """404 for /missing and /openapi.json, 500 for /broken, else the body back."""
+    """404 for /missing and /openapi.json, 500 for /broken, 503 for /busy, else the body back."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
     def do_GET(self):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.send_response({"/missing": 404, "/openapi.json": 404, "/broken": 500}.get(self.path, 200))
+        self.send_response({"/missing": 404, "/openapi.json": 404, "/broken": 500, "/busy": 503}.get(self.path, 200))
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -111,8 +111,13 @@ def test_nothing_listens(echo_port):
 
 
 def test_if_everything_fails_the_exit_status_says_so(echo_port, capsys):
-    assert bench(f"http://127.0.0.1:{echo_port}/broken", concurrency="2", duration="100ms", warmup="0s") == 1
-    assert "status 500" in capsys.readouterr().out
+    assert bench(f"http://127.0.0.1:{echo_port}/busy", concurrency="2", duration="100ms", warmup="0s") == 1
+    assert "status 503" in capsys.readouterr().out
+
+
+def test_what_always_fails_is_told_at_once(echo_port):
+    with pytest.raises(SetupError, match="status 500, 3 times in a row"):
+        bench(f"http://127.0.0.1:{echo_port}/broken", duration="10m")
 
 
 def test_an_interrupt_shows_what_was_measured(echo_port):

@@ -78,9 +78,21 @@ def test_the_notes_tell_what_to_doubt():
 
 
 def test_only_a_run_without_any_success_has_failed():
-    assert report(outcome(ok=0, errors=["connection refused"])).all_failed
-    assert not report(outcome(ok=0, errors=["timeout"]), outcome()).all_failed
-    assert not report(outcome(ok=0)).all_failed
+    assert report(outcome(ok=0, errors=["connection refused"])).none_succeeded
+    assert not report(outcome(ok=0, errors=["timeout"]), outcome()).none_succeeded
+
+
+def test_requests_longer_than_the_duration_are_not_the_servers_fault():
+    long = report(outcome(ok=0, timeline=False), outcome(ok=0, timeline=False))
+    assert long.nothing_ended
+    assert long.none_succeeded
+    shown = " ".join(text(long).split())
+    assert "At concurrency 2: no request ended within the 2s that were measured" in shown
+    assert "--duration" in shown
+    assert "log says why" not in shown
+    some = " ".join(text(report(outcome(), outcome(ok=0, timeline=False))).split())
+    assert "At concurrency 2: no request ended" in some
+    assert "Nothing was measured" not in some
 
 
 def test_json_holds_everything_and_csv_one_line_a_level():

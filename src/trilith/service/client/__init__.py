@@ -1,4 +1,6 @@
-"""A typed client of a running service: its methods, with signatures and documentation, read from `/openapi.json`.
+"""A client of a running service: its methods, with signatures and documentation, read from `/openapi.json`.
+
+Type-checkers see each method as `Any`: what there is is known when the server was asked.
 
     with trilith.client("http://127.0.0.1:8000") as ocr:
         lines = ocr.read(image=Path("page.png"))
