@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 from trilith.errors import InvalidConfig
 from trilith.service.batched import BatchedFunction, BatchedMethod, BatchFunction, BatchMethod
 from trilith.service.depends import Dependency, ModelReference
+from trilith.service.lifecycle import check_lifecycle
 from trilith.service.names import is_client_name, is_own_path
 from trilith.service.options import ApiOptions, Batch, ServiceOptions, read_options
 from trilith.service.signature import read_signature
@@ -132,6 +133,7 @@ def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:
             f"{target.__name__} has __slots__ and no __dict__, which a service class needs; leave __slots__ out"
         )
     _check_constructor(target)
+    check_lifecycle(target)
     spec = ServiceSpec(target, options)
     for name, value in _members(target).items():
         if isinstance(value, Dependency):

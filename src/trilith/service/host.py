@@ -1,7 +1,7 @@
 """Runs the methods of one service in a worker process. It knows no socket: a call comes as bytes and leaves as bytes.
 
     host = ServiceHost(service, resolver, debug=False)      service: the decorated class or function, or its spec
-    await host.start()                                      builds the instance, prepares codecs and models
+    await host.start()                                      builds and enters the instance, prepares codecs and models
     host.handle(ServiceCall(meta, buffers, context, on_done))
     host.handle_batch([ServiceCall, ...])                   calls of ONE batched method, executed together
     call.cancel()                                           the caller went away
@@ -41,6 +41,8 @@ from trilith.service.codecs.request import Arguments
 from trilith.service.depends import Wiring
 from trilith.service.execution import Answer, HostedMethod
 from trilith.service.failure import explain
+from trilith.service.lifecycle import enter as enter_instance
+from trilith.service.lifecycle import leave as leave_instance
 from trilith.service.local import bound_method, build
 from trilith.service.ports import Resolver
 from trilith.service.proxy import ModelProxy
@@ -72,6 +74,7 @@ class ServiceHost:
         self._sweep_at = math.inf
         self._stopped = False
         self._batches = BatchExecution(self._fail, self._in_thread)
+        self._entered = False
 
     @property
     def in_flight(self) -> int:
@@ -79,12 +82,12 @@ class ServiceHost:
         return len(self._active)
 
     async def start(self) -> None:
-        """Builds the instance in a thread, then its codecs, dependencies and models.
+        """Builds the instance in a thread, then its codecs, dependencies and models; then enters it.
 
         Raises:
             InvalidConfig: a type cannot go over the wire.
             UnknownReference: a model is nowhere to be found.
-            SetupError: the constructor raised.
+            SetupError: the constructor raised, or its `__aenter__` or `__enter__`.
         """
         self._loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(self.spec.options.threads, thread_name_prefix=self.spec.name)
@@ -93,6 +96,8 @@ class ServiceHost:
             proxy = getattr(self.instance, name)
             if isinstance(proxy, ModelProxy):  # the constructor may have put something else there
                 await proxy.prepare()
+        await enter_instance(self.instance, self.spec.name, self._in_thread)
+        self._entered = True
 
     def _build(self) -> None:
         try:
@@ -110,14 +115,20 @@ class ServiceHost:
         for name in self.spec.dependencies:
             getattr(self.instance, name)
 
-    async def stop(self) -> None:
-        """Cancels what still runs, then lets the threads go. A thread that hangs is not waited for."""
+    async def stop(self, timeout_s: float = 5.0) -> None:
+        """Cancels what still runs, leaves the instance, lets the threads go. A thread that hangs is not waited for.
+
+        `timeout_s`: how long leaving the instance may take.
+        """
         self._stopped = True
         for call in list(self._active):
             call.cancel(Draining(f"{self.spec.name} is stopping"))
         await asyncio.sleep(0)
         if self._sweep is not None:
             self._sweep.cancel()
+        if self._entered:
+            self._entered = False
+            await leave_instance(self.instance, self.spec.name, self._in_thread, timeout_s=timeout_s)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def handle(self, call: ServiceCall) -> None:

@@ -200,3 +200,18 @@ def test_concurrent_callers_get_their_own_answers(calls):
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_a_service_is_entered_before_its_first_call_and_left_after_its_last(serve, tmp_path):
+    source = tmp_path / "held.py"
+    source.write_text(
+        "import trilith\n"
+        "@trilith.service\nclass Held:\n"
+        "    async def __aenter__(self):\n        self.state = 'entered'\n        return self\n"
+        "    async def __aexit__(self, *error):\n        print('left by', self.state, flush=True)\n"
+        "    @trilith.api\n    async def state_of(self) -> str:\n        return self.state\n"
+    )
+    server = serve(f"{source}:Held")
+    assert server.post("/state_of") == (200, "entered")
+    assert server.terminate() == 0
+    server.wait_line("left by entered")

@@ -1,7 +1,7 @@
 """A worker process: one replica of one service. The only process in which a user's Python code runs.
 
 Rule 1: the order of a start: load the target, (the root's worker) describe it to the agent, connect to the gateway,
-    construct the service, then say hello. Calls come after that.
+    construct and enter the service, then say hello. Calls come after that.
 Rule 2: the order of a stop: the gateway has stopped sending; finish what runs, stop the host, exit.
 Rule 3: when the gateway dies, the worker keeps running and says hello to the next one.
 
@@ -16,6 +16,7 @@ import io
 import logging
 import os
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -94,10 +95,11 @@ class Worker:
         self._hello(peer)
         keeper = asyncio.get_running_loop().create_task(self._keep_connected())
         timeout_s = await self._wait_stop()
+        ends_at = time.monotonic() + timeout_s
         keeper.cancel()
         if self._peer is not None:
             await self._peer.close(timeout_s)
-        await self._host.stop()
+        await self._host.stop(max(0.0, ends_at - time.monotonic()))
 
     def _model_roots(self, folder: Path) -> list[str]:
         given = [Path(root) for root in self._arguments.model_roots]
