@@ -580,3 +580,18 @@ def test_deaths_are_counted_by_service():
     sup.replica_exited(other.replica_id, "killed by SIGKILL", 1.0)
     assert sup.book.restarts("A") == 2
     assert sup.book.restarts("B") == 0
+
+
+def test_one_that_is_slow_to_die_is_told_and_counted_once():
+    sup: Supervision[str] = Supervision(charge())
+    sup.replica_started(Start("Echo", 1), replica_id=1, pid=11, now=0.0)
+    sup.replica_serving(1, 1.0)
+    sup.take_orders()
+    sup.replica_unwell(1, "it hangs", 2.0)
+    sup.replica_unwell(1, "stopping for more than 5 s", 7.0)
+    told = sup.take_orders()
+    assert [order.line for order in told if isinstance(order, orders.Tell)] == [
+        "killing a replica of Echo (pid 11): it hangs"
+    ]
+    assert sum(isinstance(order, orders.KillReplica) for order in told) == 2
+    assert sup.book.restarts("Echo") == 1
