@@ -2,7 +2,8 @@
 
 python examples/ocr_baseline/client.py PAGE.png [--address 127.0.0.1:50051]
 
-Needs grpcio and protobuf, which `make install` does not bring: `pip install 'grpcio>=1.74' 'protobuf>=6.30'` (or `make dev`).
+Needs grpcio and protobuf, which `make install` does not bring (`make dev` does):
+`pip install 'grpcio>=1.74' 'protobuf>=6.30'`.
 """
 
 from __future__ import annotations

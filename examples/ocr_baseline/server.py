@@ -2,7 +2,8 @@
 
     python examples/ocr_baseline/server.py [--port 50051] [--threads 10] [--tuned]
 
-Needs grpcio and protobuf, which `make install` does not bring: `pip install 'grpcio>=1.74' 'protobuf>=6.30'` (or `make dev`).
+Needs grpcio and protobuf, which `make install` does not bring (`make dev` does):
+`pip install 'grpcio>=1.74' 'protobuf>=6.30'`.
 
 It is the honest thing to compare Trilith with: the same models, the same pre- and postprocessing (from examples/ocr),
 no framework. As first written: default session options, a lock round the models because two pages at once fight for the
