@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+from typing import Literal
 
 import jsonschema
 import msgspec
@@ -323,3 +324,59 @@ def test_the_page_begins_with_the_form_where_a_file_and_more_are_asked_for():
     script = f'const FORM = "{form}"; {function}; console.log(JSON.stringify({calls}.map(a => firstChoice(...a))))'
     found = subprocess.run(["node", "-e", script], capture_output=True, check=True, text=True)
     assert json.loads(found.stdout) == [expected for _, expected in cases]
+
+
+class Mode(enum.Enum):
+    FAST = "fast"
+    EXACT = "exact"
+
+
+@trilith.service
+class Form:
+    @trilith.api
+    def read(
+        self,
+        image: bytes,
+        title: str,
+        mode: Mode,
+        size: int,
+        language: str = "de",
+        note: str | None = None,
+        level: Literal[1, 2] = 2,
+        loud: bool = False,
+        order: Mode | None = None,
+        factor: float = 0.5,
+        mixed: int | str = 3,
+    ) -> str:
+        return title
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the page's own functions")
+def test_the_fields_of_a_form_take_text_as_it_is_and_offer_what_may_be_chosen():
+    page = docs_html("Form").decode()
+    names = ("resolve", "example", "asked", "firstValue", "fieldJson")
+    functions = "\n".join(re.search(rf"^function {name}\(.*?^}}", page, re.M | re.S)[0] for name in names)
+    document = openapi_document(describe(Form))
+    parameters = document["paths"]["/read"]["post"]["x-trilith"]["parameters"][1:]
+    typed = {"title": 'say "hi"', "mode": '"exact"', "size": "7", "language": "", "note": "", "factor": " "}
+    script = f"""
+        const definitions = {json.dumps(document["components"]["schemas"])}; {functions}
+        const typed = {json.dumps(typed)};
+        console.log(JSON.stringify({json.dumps(parameters)}.map(p => {{
+            const how = asked(p.schema), first = firstValue(how, p);
+            return [p.name, how, first, fieldJson(how, p.name in typed ? typed[p.name] : first, p)];
+        }})));
+    """
+    found = subprocess.run(["node", "-e", script], capture_output=True, check=True, text=True)
+    assert {name: rest for name, *rest in json.loads(found.stdout)} == {
+        "title": [{"text": True}, "text", '"say \\"hi\\""'],
+        "mode": [{"choices": ["fast", "exact"]}, '"fast"', '"exact"'],
+        "size": [{}, "1", "7"],
+        "language": [{"text": True}, "de", '""'],
+        "note": [{"text": True}, "", None],
+        "level": [{"choices": [1, 2]}, "2", "2"],
+        "loud": [{"choices": [True, False]}, "false", "false"],
+        "order": [{"choices": ["fast", "exact", None]}, "null", "null"],
+        "factor": [{}, "0.5", None],
+        "mixed": [{}, "3", "3"],
+    }
