@@ -117,6 +117,8 @@ def service(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         else:
             raise InvalidConfig(f"@trilith.service stands on a class or a function, got {found!r}")
         _read_early(spec)
+        if isinstance(found, type):
+            check_lifecycle(found)
         setattr(found, SERVICE_ATTRIBUTE, spec)
         if spec.is_function and any(method.options.batch for method in spec.methods.values()):
             return BatchedFunction(found)  # takes the function's attributes over, and with them the declaration
@@ -133,7 +135,6 @@ def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:
             f"{target.__name__} has __slots__ and no __dict__, which a service class needs; leave __slots__ out"
         )
     _check_constructor(target)
-    check_lifecycle(target)
     spec = ServiceSpec(target, options)
     for name, value in _members(target).items():
         if isinstance(value, Dependency):
