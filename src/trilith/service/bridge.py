@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final, NoReturn
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
@@ -58,15 +58,68 @@ background: Final = BackgroundLoop()
 """The process's one background loop."""
 
 
-def await_or_block(make: Callable[[], Coroutine[Any, Any, Any]], home: asyncio.AbstractEventLoop | None) -> Any:
+class Awaited(Coroutine[Any, Any, Any]):
+    """A call's coroutine. Used as its result is, it says that it has to be awaited."""
+
+    __slots__ = ("_coroutine", "_what")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], what: str) -> None:
+        self._coroutine = coroutine
+        self._what = what
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._coroutine.__await__()
+
+    def send(self, value: Any) -> Any:
+        """As of the coroutine."""
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """As of the coroutine."""
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        """As of the coroutine."""
+        self._coroutine.close()
+
+    def _used(self, error: type[Exception]) -> NoReturn:
+        self._coroutine.close()  # or Python would complain that it was never awaited
+        raise error(
+            f"the call of {self._what} was made on an event loop, where it gives an awaitable and not its result:"
+            " `await` it in an `async def` method. A plain method that makes calls waits for them, so on a loop it runs"
+            " in a thread: `await asyncio.to_thread(service.method, ...)`"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # protocols that it does not have: who asks goes on without them
+            raise AttributeError(name)
+        self._used(AttributeError)
+
+    def __getitem__(self, key: object) -> Any:
+        self._used(TypeError)
+
+    def __iter__(self) -> Any:
+        self._used(TypeError)
+
+    def __len__(self) -> int:
+        self._used(TypeError)
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        self._used(TypeError)
+
+
+def await_or_block(
+    make: Callable[[], Coroutine[Any, Any, Any]], home: asyncio.AbstractEventLoop | None, what: str
+) -> Any:
     """An awaitable of the coroutine's result when a loop runs in this thread, else the result itself.
 
     Args:
         make: makes the coroutine.
         home: the loop that it must run on; None when any will do.
+        what: is called, for the message to who takes the awaitable for the result.
     """
     here = running_loop()
     if here is not None and (home is None or home is here):
-        return make()
+        return Awaited(make(), what)
     future = asyncio.run_coroutine_threadsafe(make(), home if home is not None else background.loop())
     return future.result() if here is None else asyncio.wrap_future(future)

@@ -55,7 +55,27 @@ def wiring_of(instance: object) -> Wiring:
     return found
 
 
-class Dependency:
+class _ClassAttribute:
+    """What `trilith.depends` and `trilith.model` make. Used by itself, it says where it belongs."""
+
+    def misplaced(self, where: str) -> str:
+        """What to do about one that stands in another place than the body of a class."""
+        return (
+            f"{self!r} was used {where}. trilith.depends(...) and trilith.model(...) stand in the body of a service"
+            " class, `name = trilith.model(...)`, and are used through its instance, `self.name`. A service that is a"
+            " function has none: make it a class with one method"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(self.misplaced(f"by itself (its {name!r} was asked for)"))
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(self.misplaced("by itself (it was called)"))
+
+
+class Dependency(_ClassAttribute):
     """A class attribute that stands for another service. Made by `trilith.depends`."""
 
     def __init__(self, spec: ServiceSpec) -> None:
@@ -77,7 +97,7 @@ class Dependency:
         return f"<depends on {self.spec.name}>"
 
 
-class ModelReference:
+class ModelReference(_ClassAttribute):
     """A class attribute that stands for a model. Made by `trilith.model`."""
 
     def __init__(self, reference: str, placement: Placement) -> None:
@@ -98,6 +118,18 @@ class ModelReference:
 
     def __repr__(self) -> str:
         return f"<model {self.reference}, placement {self.placement}>"
+
+
+def check_attributes(instance: object) -> None:
+    """Refuses what the constructor of an instance put where only the body of its class may put it.
+
+    Raises:
+        InvalidConfig: it set an attribute to the result of `trilith.depends` or `trilith.model`.
+    """
+    for name, value in vars(instance).items():
+        if isinstance(value, _ClassAttribute):
+            kind = type(instance).__name__
+            raise InvalidConfig(value.misplaced(f"in the constructor of {kind} (self.{name} = ...)"))
 
 
 class FunctionCaller(Protocol[Parameters, Result]):

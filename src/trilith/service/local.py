@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trilith.service.batching import columns, split_results
-from trilith.service.depends import Wiring, wire
+from trilith.service.depends import Wiring, check_attributes, wire
 from trilith.service.local_batches import LocalBatches
 from trilith.service.ports import ModelCaller, Placement
 from trilith.service.spec import MethodSpec, ServiceSpec, no_method
@@ -30,6 +30,7 @@ def build(spec: ServiceSpec, wiring: Wiring) -> Any:
     instance: Any = object.__new__(spec.target)
     wire(instance, wiring)
     instance.__init__()
+    check_attributes(instance)
     return instance
 
 

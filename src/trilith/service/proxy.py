@@ -41,7 +41,8 @@ class ServiceProxy:
     def _bind(self, method: MethodSpec) -> Any:
         caller, home, name = self._caller, self._home, method.name
         direct = caller if isinstance(caller, DirectCaller) and not method.asynchronous else None
-        calling = Calling(method.where)
+        where = method.where
+        calling = Calling(where)
 
         async def send(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             with calling:
@@ -52,7 +53,7 @@ class ServiceProxy:
             if direct is not None and running_loop() is None:
                 with calling:
                     return direct.call_here(name, args, kwargs)
-            return await_or_block(lambda: send(args, kwargs), home)
+            return await_or_block(lambda: send(args, kwargs), home, where)
 
         return call
 
@@ -78,7 +79,8 @@ class ModelProxy:
         self.reference = reference
         self._caller = caller
         self._home = home
-        self._calling = Calling(f"model {reference}")
+        self._what = f"model {reference}"
+        self._calling = Calling(self._what)
         self._signature: ModelSignature | None = None
 
     def infer(self, inputs: Mapping[str, Array]) -> Any:
@@ -87,7 +89,7 @@ class ModelProxy:
         Returns:
             Outputs by name, in the model's order: an awaitable of them on an event loop, the dict itself in a thread.
         """
-        return await_or_block(lambda: self._infer(inputs), self._home)
+        return await_or_block(lambda: self._infer(inputs), self._home, self._what)
 
     def __call__(self, *arrays: Array, **named: Array) -> Any:
         """Runs the model on arrays in the order of its inputs, or by keyword.
@@ -99,7 +101,7 @@ class ModelProxy:
             InvalidInput: there are more arrays than inputs, or one is given twice.
             NoReadyReplica: the model is not loaded.
         """
-        return await_or_block(lambda: self._call(arrays, named), self._home)
+        return await_or_block(lambda: self._call(arrays, named), self._home, self._what)
 
     async def _infer(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         most = (self._signature or await self.prepare()).max_batch_size
