@@ -167,8 +167,6 @@ class RepositoryControl:
             finally:
                 await self._memory.note(name, self._keeper.models.get(name))
         except BaseException as error:
-            if isinstance(error, TrilithError):
-                _log.error("a client's load of model '%s' failed: %s", name, error.message)
             model = self._keeper.models.get(name)
             if override is not None and (model is None or model.override is not override):
                 await asyncio.to_thread(override.close)
@@ -225,7 +223,7 @@ class RepositoryControl:
         self._acted_upon = now
         await asyncio.gather(
             *(
-                self._obey(self._keeper.load(name), f"'{name}' has changed and cannot be loaded")
+                self._obey(self._keeper.load(name), f"'{name}' cannot be loaded")
                 for name in changes.load
             ),
             *(self._obey(self._keeper.unload(name), f"'{name}' cannot be unloaded") for name in changes.unload),
@@ -243,7 +241,7 @@ class RepositoryControl:
         try:
             await work
         except TrilithError as error:
-            _log.error("model %s: %s", failed, error.message)
+            _log.debug("model %s: %s", failed, error.message)  # the keeper has said why a load failed
         except Exception:  # noqa: BLE001 - whatever one model's files cause, the others are looked after
             _log.exception("model %s", failed)
 

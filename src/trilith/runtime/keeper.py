@@ -42,6 +42,7 @@ from trilith.runtime.steps import Brought, LoadRules, load_step, retried
 
 _log: Final = logging.getLogger("trilith.runtime")
 
+NEWER_FAILED: Final = "a newer state cannot be loaded, and this one serves on"
 _GONE: Final = "whoever asked for the load wants it no more"
 
 Serve = Callable[[ModelHandle, LoadedVersion, StatisticsCollector], ServedModel]
@@ -108,6 +109,7 @@ class ModelKeeper:
             await self._load(model, name, attempt, override)
         except BaseException as raised:
             error = raised
+            self._tell_failure(model, name, attempt, raised, of_files=override is None)
             if model.loading is attempt and isinstance(raised, asyncio.CancelledError):
                 for handle in model.handles:
                     if handle.state is ModelState.LOADING:
@@ -129,6 +131,7 @@ class ModelKeeper:
         if model is None:
             self.refuse_unknown(name, "")
         model.newest = next(self._numbers)
+        began_at = self._clock.now()
         for attempt in model.attempts:
             attempt.give_up(Cancelled(f"failed to load '{name}', it was unloaded while it was loading"))
         async with model.retiring:
@@ -140,6 +143,9 @@ class ModelKeeper:
             await self._retire(retired)
             for handle in handles:
                 handle.became(ModelEvent.UNLOADED)
+            if retired:
+                versions = ", ".join(retired)
+                _log.info("model '%s' is unloaded (version %s), in %.2f s", name, versions, self._clock.now() - began_at)
             if not model.served:
                 old, model.override = model.override, None
                 await forget(old)
@@ -255,7 +261,26 @@ class ModelKeeper:
             handles[version].became(ModelEvent.FAILED, str(failure))
             _log.error("a version of model '%s' is unavailable: %s", plan.spec.name, failure)
         model.standing = standing
+        for version, loaded in brought.versions.items():
+            again = " again" if version in retired else ""
+            _log.info("model '%s' version %s is loaded%s, in %.2f s", plan.spec.name, version, again, loaded.load_s)
+        for version in set(retired) - set(model.served):
+            _log.info("model '%s' version %s serves no more", plan.spec.name, version)
         return retired
+
+    def _tell_failure(
+        self, model: Model, name: str, attempt: Attempt, error: BaseException, *, of_files: bool
+    ) -> None:
+        """Logs why a load failed; what serves on says it too, when the files are why and not what a client sent."""
+        if not isinstance(error, TrilithError) or isinstance(error, Cancelled | Draining):
+            return
+        state = "cannot be loaded again, and serves on as it was" if model.served else "is unavailable"
+        seconds = self._clock.now() - attempt.began_at
+        _log.error("model '%s' %s, after %.2f s: %s", name, state, seconds, error.message)
+        if of_files:
+            for handle in model.handles:
+                if handle.ready:
+                    handle.reason = f"{NEWER_FAILED}: {error.message}"
 
     def _switch(
         self, model: Model, plan: ModelPlan, step: Reload, handles: dict[str, ModelHandle], brought: Brought
@@ -265,6 +290,7 @@ class ModelKeeper:
         served: dict[str, ServedModel] = {}
         for version in step.keep:
             served[version], handles[version] = model.served[version], old[version]
+            handles[version].reason = "" if handles[version].ready else handles[version].reason
             config = handles[version].config
             handles[version].config = replace(config, instances=plan.spec.instances, versions=plan.spec.versions)
             if step.resize:

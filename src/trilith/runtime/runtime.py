@@ -17,9 +17,9 @@ Stop:  1. no new requests; 2. what waits and runs ends, up to the drain time; 3.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import itertools
-import logging
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -50,7 +50,6 @@ from trilith.runtime.ticket import OnDone, Ticket
 from trilith.telemetry import Snapshot
 
 _PLANNERS: Final = 4  # threads that read configurations, and fetch from repositories behind URLs
-_log: Final = logging.getLogger("trilith.runtime")
 
 
 class Runtime:
@@ -277,10 +276,8 @@ class Runtime:
     ) -> None:
         folder = self._memory.folder
         override = remembered.override(folder) if remembered is not None and folder is not None else None
-        try:
+        with contextlib.suppress(TrilithError):  # the keeper has logged it, and the model's handle says it
             await self._keeper.load(name, override=override)
-        except TrilithError as error:
-            _log.error("model '%s' is unavailable: %s", name, error.message)
         self._config.loading(next(done), total, name)
 
     def _serve(self, handle: ModelHandle, loaded: LoadedVersion, counted: StatisticsCollector) -> ServedModel:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from trilith.errors import Bug, Cancelled, TrilithError
 from trilith.net.grpc.inbox import MessageInbox
 from trilith.net.grpc.port import CallSink
+from trilith.net.request_log import grpc_failed
 from trilith.wire.grpc_compression import GrpcCompression
 from trilith.wire.grpc_messages import Compressed, Message, MessageReader
 from trilith.wire.grpc_metadata import binary_values
@@ -261,6 +262,7 @@ class GrpcCall:
             Bug: the call was answered before.
         """
         if self._may_answer():
+            grpc_failed(self.request_id, self.path, status, message)
             self.sink.send_failure(self, status, message, trailers)
             self.state = _ANSWERED
 

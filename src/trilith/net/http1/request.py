@@ -16,6 +16,7 @@ import msgspec
 from trilith.errors import Bug, InvalidInput, PayloadTooLarge, ServiceError, TrilithError
 from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.streaming import send_stream
+from trilith.net.request_log import http_failed
 from trilith.wire.http1 import InboundBody, Refusal, RequestReader
 from trilith.wire.http_status import http_status, retry_after
 
@@ -210,6 +211,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
             raise Bug(f"{self!r}: answered twice")
         if type(body) is not bytes:
             body = _buffer(body)
+        if status >= 400:
+            http_failed(self.request_id, self.method, self.path, status, body)
         connection = self._connection
         keep = connection.will_keep(self)
         head = connection.heads.sized(

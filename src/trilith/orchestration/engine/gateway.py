@@ -234,7 +234,7 @@ class Gateway:
 
 
 def _failures(runtime: Runtime) -> list[str]:
-    return [f"{model.name}: {model.reason}" for model in runtime.models() if model.reason]
+    return [f"{model.name}: {model.reason}" for model in runtime.models() if model.reason and not model.ready]
 
 
 def _limits(max_body_bytes: int) -> tuple[HttpLimits, GrpcLimits, HttpLimits]:

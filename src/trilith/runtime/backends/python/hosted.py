@@ -10,6 +10,7 @@ import asyncio
 import importlib.util
 import inspect
 import json
+import logging
 import sys
 import threading
 import traceback
@@ -181,12 +182,13 @@ class HostedModel:
             return False
 
     def finalize(self) -> None:
-        """Calls `finalize` if there is one; what it raises is printed."""
+        """Calls `finalize` if there is one; what it raises is logged."""
         if hasattr(self._model, "finalize"):
             try:
                 self._model.finalize()
-            except Exception:  # noqa: BLE001 - a model is the user's code; it ends in any case
-                traceback.print_exc()
+            except BaseException:  # noqa: BLE001 - a model is the user's code; it ends in any case
+                where = f"model '{self._begin.model}': instance {self._begin.instance}"
+                logging.getLogger("trilith.runtime").exception("%s: `finalize` raised", where)
 
     def _checked_answer(
         self, request: pb_utils.InferenceRequest, response: pb_utils.InferenceResponse
