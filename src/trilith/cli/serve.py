@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
+from trilith.core.logs import LogFormat, LogLevel, LogOptions
 from trilith.errors import InvalidConfig
 
 _LAST_PORT: Final = 65535
@@ -50,6 +51,8 @@ def serve(
     http_restricted_api: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     grpc_restricted_protocol: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     grpc_infer_response_compression_level: Literal["none", "low", "medium", "high"] = "none",
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
     debug: bool = False,
 ) -> int:
     """Serve a folder of models, or a service written in Python.
@@ -123,6 +126,10 @@ def serve(
         The same for gRPC, where the header begins with `triton-grpc-protocol-`. May be repeated.
     grpc_infer_response_compression_level
         How hard answers of `ModelInfer` are compressed (by gzip or deflate) for clients that accept it.
+    log_level
+        The least level that is logged, to standard error.
+    log_format
+        `text` for people, `json` for programs: one object a line.
     debug
         Send the text of exceptions in your code to clients.
     """
@@ -208,6 +215,7 @@ def serve(
         unresponsive_s=unresponsive_timeout_s,
         max_body_bytes=max_body_mb << 20,
         debug=debug,
+        log=LogOptions(level=log_level, format=log_format),
         tls_certificate=str(tls_certificate) if tls_certificate is not None else None,
         tls_key=str(tls_key) if tls_key is not None else None,
         tls_client_ca=str(tls_client_ca) if tls_client_ca is not None else None,

@@ -65,7 +65,8 @@ def _show(reports: list[ServerReport]) -> None:
                     )
             console.print(table)
         if found.models:
-            table = Table("model", "version", "state", "", box=None)
+            table = Table("model", "version", "state", "pid", "", box=None)
             for model in found.models:
-                table.add_row(model.name, model.version, model.state, model.reason)
+                pids = ", ".join(str(pid) if pid else "starting" for pid in model.processes)
+                table.add_row(model.name, model.version, model.state, pids, model.reason)
             console.print(table)

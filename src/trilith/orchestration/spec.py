@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from trilith.core.logs import LogOptions
 from trilith.wire.oip_options import ProtocolOptions
 
 
@@ -66,6 +67,7 @@ class ServeOptions:
         tls_client_ca: PEM file of the authorities of clients, or None to let in all.
         protocol: how the Open Inference Protocol is spoken.
         repository: which models are served, when the target is a folder of models.
+        log: what is logged, and how.
     """
 
     target: str
@@ -85,6 +87,7 @@ class ServeOptions:
     tls_client_ca: str | None = None
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
     repository: RepositoryOptions = field(default_factory=RepositoryOptions)
+    log: LogOptions = field(default_factory=LogOptions)
 
 
 class DeployedService(msgspec.Struct, frozen=True, kw_only=True):

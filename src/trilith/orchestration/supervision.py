@@ -107,12 +107,10 @@ class Supervision(Generic[Content]):
         """It shows that it lives."""
         self._gateway.heard(now)
 
-    def gateway_loaded(self, revision: int, now: float, *, failures: Sequence[str], not_ready: Sequence[str]) -> None:
+    def gateway_loaded(self, revision: int, now: float, *, not_ready: Sequence[str]) -> None:
         """It has loaded the models of a revision (0: of the repository), but for some."""
         self.revisions.gateway_loaded(revision)
         self.book.restart_starts(now)  # they may have waited for models until now
-        for failure in failures:
-            self._tell(f"model not available: {failure}")
         self._not_ready = not_ready
 
     def no_model_found(self) -> None:

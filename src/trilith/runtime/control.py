@@ -166,7 +166,7 @@ class RepositoryControl:
                 await self._load_with(name, override)
             finally:
                 await self._memory.note(name, self._keeper.models.get(name))
-        except BaseException as error:
+        except BaseException:
             model = self._keeper.models.get(name)
             if override is not None and (model is None or model.override is not override):
                 await asyncio.to_thread(override.close)
@@ -222,10 +222,7 @@ class RepositoryControl:
         changes = decide(self._acted_upon, now, self._mode)
         self._acted_upon = now
         await asyncio.gather(
-            *(
-                self._obey(self._keeper.load(name), f"'{name}' cannot be loaded")
-                for name in changes.load
-            ),
+            *(self._obey(self._keeper.load(name), f"'{name}' cannot be loaded") for name in changes.load),
             *(self._obey(self._keeper.unload(name), f"'{name}' cannot be unloaded") for name in changes.unload),
         )
 

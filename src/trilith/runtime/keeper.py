@@ -145,7 +145,9 @@ class ModelKeeper:
                 handle.became(ModelEvent.UNLOADED)
             if retired:
                 versions = ", ".join(retired)
-                _log.info("model '%s' is unloaded (version %s), in %.2f s", name, versions, self._clock.now() - began_at)
+                _log.info(
+                    "model '%s' is unloaded (version %s), in %.2f s", name, versions, self._clock.now() - began_at
+                )
             if not model.served:
                 old, model.override = model.override, None
                 await forget(old)
@@ -268,9 +270,7 @@ class ModelKeeper:
             _log.info("model '%s' version %s serves no more", plan.spec.name, version)
         return retired
 
-    def _tell_failure(
-        self, model: Model, name: str, attempt: Attempt, error: BaseException, *, of_files: bool
-    ) -> None:
+    def _tell_failure(self, model: Model, name: str, attempt: Attempt, error: BaseException, *, of_files: bool) -> None:
         """Logs why a load failed; what serves on says it too, when the files are why and not what a client sent."""
         if not isinstance(error, TrilithError) or isinstance(error, Cancelled | Draining):
             return

@@ -182,6 +182,12 @@ class Runtime:
         models = known if name is None else {name: known[name]}
         return [served.statistics() for _, model in sorted(models.items()) for served in model.served.values()]
 
+    def processes(self, name: str, version: str) -> tuple[int, ...]:
+        """The process ids of a version's instances, for those that have a process each; 0 for one that is starting."""
+        model = self._keeper.models.get(name)
+        served = model.served.get(version) if model is not None else None
+        return () if served is None else served.processes()
+
     def load_statistics(self) -> LoadStatistics:
         """What the loading threads do now."""
         return self._keeper.threads.statistics()

@@ -206,6 +206,10 @@ class ServedModel:
         self._instances.append(thread)
         thread.start()
 
+    def processes(self) -> tuple[int, ...]:
+        """The process of each instance that has one of its own, by instance; 0 for one that is being started."""
+        return tuple(backend.pid for backend in self._backends if isinstance(backend, RequestBackend))
+
     def submit(self, request: InferRequest, context: Context | None, on_done: OnDone) -> Ticket:
         """Checks the request and lets it wait.
 

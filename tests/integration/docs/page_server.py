@@ -1,7 +1,11 @@
-"""A `trilith serve` of a page, and all that it prints."""
+"""A `trilith serve` of a page, and all that it prints: what a reader sees at a terminal.
+
+There the lines of `trilith:` have no time in front of them, and models that are loaded are a table and no lines.
+"""
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +15,8 @@ from pathlib import Path
 _READY = "ready: http"  # or partly
 _STOPPING = "trilith: stopping"
 _ENDS_WITHIN_S = 60
+_TOLD = re.compile(r"^\S+Z INFO (?=trilith: )", re.MULTILINE)
+_LOADED = re.compile(r"^\S+Z INFO trilith\.runtime: model '.*' is loaded, .*\n", re.MULTILINE)
 
 
 class PageServer:
@@ -45,7 +51,7 @@ class PageServer:
     def printed(self) -> str:
         """All that it printed until now."""
         with self._changed:
-            return "".join(self._lines)
+            return _TOLD.sub("", _LOADED.sub("", "".join(self._lines)))
 
     def wait_ready(self, within_s: float) -> bool:
         """Waits until it says that it is ready. False when it ended, or took too long."""

@@ -81,8 +81,8 @@ def test_what_cannot_be_loaded_again_keeps_the_server_from_being_ready_and_says_
     load(server, "gone")
     Path(tmp_path / "models" / "gone" / "config.pbtxt").write_text("nonsense: 1")
     os.kill(server.gateway_pid(), signal.SIGKILL)
-    server.wait_line("model not available: gone")
-    assert infer(server, "good") == [1.0]
+    server.wait_line("model 'gone' is unavailable")
+    server.wait_until(lambda: infer(server, "good") == [1.0])
     assert not ready(server)
     entries = {entry["name"]: entry for entry in server.post("/v2/repository/index")[1]}
     assert "nonsense" in entries["gone"]["reason"]

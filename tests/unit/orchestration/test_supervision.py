@@ -137,7 +137,7 @@ class World(RuleBasedStateMachine):
             self.sup.unprepared(number, "no such model")
         else:
             self.gateway.loaded.add(number)
-            self.sup.gateway_loaded(number, self.now, failures=[], not_ready=[])
+            self.sup.gateway_loaded(number, self.now, not_ready=[])
         self.carry_out()
 
     @precondition(lambda self: self.gateway is not None)
@@ -357,18 +357,18 @@ def test_a_new_gateway_is_told_what_serves_then_the_change_then_who_leaves():
     sup = supervised()
     first, second = revision(1, {"A": 1}), revision(2, {"A": 1})
     sup.described(1, first, 0.0, bounded=False)
-    sup.gateway_loaded(1, 0.0, failures=[], not_ready=[])
+    sup.gateway_loaded(1, 0.0, not_ready=[])
     sup.replica_serving(1, 0.0)
     sup.replica_started(Start(SEED, sup.revisions.begin()), replica_id=sup.book.new_id(), pid=1002, now=0.0)
     sup.described(2, second, 0.0, bounded=False)
-    sup.gateway_loaded(2, 0.0, failures=[], not_ready=[])
+    sup.gateway_loaded(2, 0.0, not_ready=[])
     sup.take_orders()
     sup.gateway_starts()
     sup.gateway_started(1.0)
     assert sup.take_orders() == [orders.Deploy(first, publish=True), orders.Deploy(second, publish=False)]
     sup.replica_serving(2, 1.0)
     assert sup.converge(1.0)[0] == [], "what an earlier gateway had loaded is of no use to this one"
-    sup.gateway_loaded(2, 1.0, failures=[], not_ready=[])
+    sup.gateway_loaded(2, 1.0, not_ready=[])
     steps, wake_at = sup.converge(1.0)
     assert steps == [orders.Publish(2)]
     assert wake_at == 1.0, "the old revision is drained in the next round"
@@ -397,12 +397,11 @@ def test_what_a_start_waits_for_is_said():
     assert sup.remind()
     sup.described(1, revision(1, {"A": 1}), 0.0, bounded=False)
     assert sup.remind()
-    sup.gateway_loaded(1, 0.0, failures=["m: no file"], not_ready=["m"])
+    sup.gateway_loaded(1, 0.0, not_ready=["m"])
     assert sup.remind()
     assert told(sup) == [
         "still starting: app:Echo is being imported",
         "still starting: models are being loaded",
-        "model not available: m: no file",
         "still starting: A: 0 of 1 replicas run",
     ]
     sup.replica_serving(1, 0.0)
@@ -440,7 +439,7 @@ def serving(services: dict[str, int], **given) -> Supervision[str]:
     """A server of one revision, all of whose replicas run at the instant 0."""
     sup = supervised(**given)
     sup.described(1, revision(1, services), 0.0, bounded=False)
-    sup.gateway_loaded(1, 0.0, failures=[], not_ready=[])
+    sup.gateway_loaded(1, 0.0, not_ready=[])
     begin_wanted(sup, 0.0)
     for replica in sup.book.all():
         sup.replica_serving(replica.replica_id, 0.0)
@@ -554,7 +553,7 @@ def test_who_leaves_before_it_served_is_stopped_at_once():
     sup = supervised()
     sup.described(1, revision(1, {"A": 1}), 0.0, bounded=False)
     changed(sup, {"A": 1}, 0.0)
-    sup.gateway_loaded(2, 0.0, failures=[], not_ready=[])
+    sup.gateway_loaded(2, 0.0, not_ready=[])
     [replica_id] = begin_wanted(sup, 0.0)
     sup.replica_serving(replica_id, 0.0)
     sup.take_orders()
@@ -568,7 +567,7 @@ def test_waiting_for_models_is_not_slowness():
     sup = supervised()
     sup.described(1, revision(1, {"A": 1}), 0.0, bounded=False)
     assert sup.converge(LIMITS.start_s * 3)[0] == [orders.Deploy(sup.revisions.wanted, publish=True)]
-    sup.gateway_loaded(1, LIMITS.start_s * 3, failures=[], not_ready=[])
+    sup.gateway_loaded(1, LIMITS.start_s * 3, not_ready=[])
     assert sup.converge(LIMITS.start_s * 3.5) == ([], LIMITS.start_s * 4)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trilith.core.clock import Clock, MonotonicClock
+from trilith.core.logs import configure_logging
 from trilith.errors import SetupError
 from trilith.orchestration import narration, orders
 from trilith.orchestration.engine import control
@@ -91,7 +92,7 @@ class Agent:
 
     async def _start_gateway(self) -> None:
         self._supervision.gateway_starts()
-        self._children.gateway = gateway = await self._launcher.start_gateway()
+        self._children.gateway = gateway = await self._launcher.start_gateway(quiet_start=self._terminal.is_live)
         self._supervision.gateway_started(self._now())
         self._happened()
         self._spawn(self._follow_gateway(gateway))
@@ -148,7 +149,7 @@ class Agent:
         supervision, now = self._supervision, self._now()
         if isinstance(message, control.GatewayReady):
             not_ready = list(dict.fromkeys(row.name for row in message.rows if row.state != "READY"))
-            supervision.gateway_loaded(message.revision, now, failures=message.failures, not_ready=not_ready)
+            supervision.gateway_loaded(message.revision, now, not_ready=not_ready)
             self._carry_out()
             self._terminal.table(message.rows)
             if message.models == 0:
@@ -248,6 +249,7 @@ class Agent:
                 not_ready=order.not_ready,
             )
         )
+        self._terminal.started()
 
     def _look_after_gateway(self) -> None:
         gateway = self._children.gateway
@@ -302,4 +304,5 @@ def serve(options: ServeOptions) -> int:
         from trilith.service import parse_target  # it says what there is instead; a good target need not wait for it
 
         parse_target(options.target)
-    return asyncio.run(Agent(options, terminal=Terminal()).run())
+    configure_logging(options.log)
+    return asyncio.run(Agent(options, terminal=Terminal(log=options.log)).run())

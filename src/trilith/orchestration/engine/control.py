@@ -100,11 +100,10 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatewayReady(Message, frozen=True, tag="gateway_ready"):
-    """Gateway to agent: models of the revision are loaded, or why one is not; `rows` of a repository's models."""
+    """Gateway to agent: models of the revision are loaded, or failed and logged; `rows` of a repository's models."""
 
     revision: int
     models: int
-    failures: list[str]
     rows: list[ModelRow] = []
 
 

@@ -3,7 +3,7 @@
 Rule: this file wires; what a request meets on its way stands in `front`, `worker_desk`, `router`, `batching`,
     `model_calls`, `sinks`; what the gateway itself answers in `own_pages`.
 
-Started by the agent as `python -P -m trilith.orchestration.engine.gateway CONTROL_FD PARENT_PID ARGUMENTS`.
+Started by the agent as `python -P -m trilith.orchestration.engine.gateway NAME CONTROL_FD PARENT_PID ARGUMENTS`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import uvloop
 
 from trilith.core.collector import settle_collector
 from trilith.core.lifeline import die_with_parent
+from trilith.core.logs import configure_logging
 from trilith.errors import SetupError, TrilithError, UnknownReference
 from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import HttpLimits, HttpServer, tls_context
@@ -49,6 +50,7 @@ from trilith.runtime.protocol import OipGrpc, OipHttp, model_source, oip_service
 from trilith.telemetry import HostMetrics, Metrics, RequestMetrics, TimelineShelf
 
 _log: Final = logging.getLogger("trilith.gateway")
+_RUNTIME_LOG: Final = "trilith.runtime"
 _PEER_GRANT = 4096  # calls that one replica may have at the gateway; their own queues bound them earlier
 
 
@@ -128,7 +130,7 @@ class Gateway:
                 if failures and arguments.repository.exit_on_error:
                     await self._runtime.__aexit__(None, None, None)
                     raise SetupError(f"--exit-on-error, and a model cannot be loaded: {'; '.join(failures)}")
-                self._channel.send(self._loaded(0, failures))
+                self._channel.send(self._loaded(0))
         timeout_s = await obeying
         # Stop accepting and finish what is in flight on both fronts; replicas and runtime serve meanwhile.
         front.draining = oip_http.exiting = oip_grpc.exiting = True
@@ -181,7 +183,7 @@ class Gateway:
             if order.publish:
                 self._publish(application)
             await asyncio.shield(loading)
-            failures = await self._node_models.load(application.models, order.model_roots)
+            await self._node_models.load(application.models, order.model_roots)
         except UnknownReference as error:
             self._channel.send(control.Unprepared(revision=order.revision, reason=error.message))
             return
@@ -192,7 +194,7 @@ class Gateway:
         if order.publish:
             settle_collector()
         self._models.prepared(order.revision)
-        self._channel.send(self._loaded(order.revision, failures))
+        self._channel.send(self._loaded(order.revision))
 
     async def _trim_models(self) -> None:
         """Unloads what neither the served and the next revision need, nor a replica that is still connected."""
@@ -202,11 +204,11 @@ class Gateway:
     def _connected_revisions(self) -> set[int]:
         return {link.revision for deployment in self._router.deployments for link in deployment.everyone}
 
-    def _loaded(self, revision: int, failures: list[str]) -> control.GatewayReady:
+    def _loaded(self, revision: int) -> control.GatewayReady:
+        logging.getLogger(_RUNTIME_LOG).setLevel(logging.NOTSET)  # the start is over
         return control.GatewayReady(
             revision=revision,
             models=len(self._runtime.models()),
-            failures=failures,
             rows=model_rows(self._runtime) if self._arguments.repositories else [],
         )
 
@@ -274,11 +276,14 @@ async def _main(control_fd: int, arguments: GatewayArguments) -> None:
 
 def main() -> None:
     """Entry point of the process."""
-    control_fd, parent, raw = sys.argv[1:]
+    _, control_fd, parent, raw = sys.argv[1:]  # the first one is for people
     die_with_parent(int(parent))
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    arguments = msgspec.json.decode(raw, type=GatewayArguments)
+    configure_logging(arguments.log)
+    if arguments.quiet_start:
+        logging.getLogger(_RUNTIME_LOG).setLevel(logging.WARNING)
     with contextlib.suppress(KeyboardInterrupt):
-        uvloop.run(_main(int(control_fd), msgspec.json.decode(raw, type=GatewayArguments)))
+        uvloop.run(_main(int(control_fd), arguments))
 
 
 if __name__ == "__main__":

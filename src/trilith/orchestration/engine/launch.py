@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from trilith.core.logs import LogOptions
 from trilith.orchestration.spec import RepositoryOptions
 from trilith.wire.oip_options import ProtocolOptions
 
@@ -24,6 +25,8 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         tls_client_ca: PEM file, or None.
         protocol: how the Open Inference Protocol is spoken.
         repository: which of their models are served.
+        log: what is logged, and how.
+        quiet_start: models that are loaded at the start are not logged: somebody is shown a table of them.
         loads: folder in which it is kept what clients load and unload; the agent removes it at its end.
     """
 
@@ -40,6 +43,8 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     protocol: ProtocolOptions
     repository: RepositoryOptions
     loads: str
+    log: LogOptions
+    quiet_start: bool
 
 
 class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +59,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
         model_roots: folders in which model names are looked up first.
         uploads: where files of callers are kept meanwhile; the agent removes it after the process.
         debug: send the text of user exceptions to clients.
+        log: what is logged, and how.
         snapshot: file with the source of the revision; "" for what lies on disk.
     """
 
@@ -65,4 +71,5 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     model_roots: list[str]
     uploads: str
     debug: bool
+    log: LogOptions
     snapshot: str = ""

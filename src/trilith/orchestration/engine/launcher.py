@@ -114,8 +114,8 @@ class Launcher:
         for listener in (*self._http, *self._grpc):
             listener.close()
 
-    async def start_gateway(self) -> ChildProcess:
-        """Starts a gateway on the sockets."""
+    async def start_gateway(self, *, quiet_start: bool) -> ChildProcess:
+        """Starts a gateway on the sockets. `quiet_start`: it does not log each model that it loads at the start."""
         options = self._options
         arguments = GatewayArguments(
             http_fds=_numbers(self._http),
@@ -131,10 +131,13 @@ class Launcher:
             protocol=options.protocol,
             repository=options.repository,
             loads=str(self._uploads / _LOADS),
+            log=options.log,
+            quiet_start=quiet_start,
         )
         return await ChildProcess.start(
             _GATEWAY_MODULE,
-            [msgspec.json.encode(arguments).decode()],
+            options.target,
+            msgspec.json.encode(arguments).decode(),
             pass_fds=_numbers([*self._http, *self._grpc, *self._metrics, self._peers]),
             environment=dict(os.environ),
         )
@@ -172,10 +175,14 @@ class Launcher:
             model_roots=list(options.model_roots),
             uploads=str(self._uploads_of(replica_id)),
             debug=options.debug,
+            log=options.log,
             snapshot=str(self._snapshot(revision)) if options.reload else "",
         )
         return await ChildProcess.start(
-            _WORKER_MODULE, [msgspec.json.encode(arguments).decode()], environment=_thread_bounds(cpu) | os.environ
+            _WORKER_MODULE,
+            f"{service or options.target} replica {replica_id}",
+            msgspec.json.encode(arguments).decode(),
+            environment=_thread_bounds(cpu) | os.environ,
         )
 
     def worker_ended(self, replica_id: int) -> None:

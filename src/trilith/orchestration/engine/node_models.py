@@ -6,12 +6,15 @@ Rule: a model whose folder has not changed is not loaded again. Reloading code i
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from trilith.errors import TrilithError, UnknownReference
 from trilith.runtime import Runtime, find_model
 
+_log: Final = logging.getLogger("trilith.gateway")
 Fingerprint = tuple[str, tuple[tuple[str, int, int], ...]]
 
 
@@ -23,8 +26,8 @@ class NodeModels:
         self._loaded: dict[str, Fingerprint] = {}
         self._lock = asyncio.Lock()
 
-    async def load(self, references: Iterable[str], roots: Sequence[str]) -> list[str]:
-        """Loads what is missing or has changed; why each one that failed did.
+    async def load(self, references: Iterable[str], roots: Sequence[str]) -> None:
+        """Loads what is missing or has changed. What cannot be loaded is logged.
 
         Raises:
             UnknownReference: a model is in none of the roots. A name that resolves to nothing is a mistake, which no
@@ -32,8 +35,7 @@ class NodeModels:
         """
         folders = [Path(root) for root in roots]
         async with self._lock:
-            failures = await asyncio.gather(*(self._load_one(reference, folders) for reference in references))
-        return [failure for failure in failures if failure]
+            await asyncio.gather(*(self._load_one(reference, folders) for reference in references))
 
     async def keep_only(self, references: Iterable[str]) -> None:
         """Unloads what no revision needs any more."""
@@ -42,7 +44,7 @@ class NodeModels:
                 del self._loaded[reference]
                 await self._runtime.unload(reference)
 
-    async def _load_one(self, reference: str, roots: Sequence[Path]) -> str:
+    async def _load_one(self, reference: str, roots: Sequence[Path]) -> None:
         try:
             folder, fingerprint = await asyncio.to_thread(_look, reference, roots)
             if self._loaded.get(reference) != fingerprint:
@@ -51,10 +53,9 @@ class NodeModels:
         except UnknownReference:
             raise
         except TrilithError as error:
-            return error.message
+            _log.debug("model '%s': %s", reference, error.message)  # the runtime has said so already
         except OSError as error:  # a file went while it was looked at, or may not be read
-            return f"model '{reference}' cannot be read: {error}"
-        return ""
+            _log.error("model '%s' cannot be read: %s", reference, error)
 
 
 def _look(reference: str, roots: Sequence[Path]) -> tuple[Path, Fingerprint]:

@@ -57,15 +57,18 @@ class ChildProcess:
 
     @classmethod
     async def start(
-        cls, module: str, arguments: Sequence[str], *, pass_fds: Sequence[int] = (), environment: dict[str, str]
+        cls, module: str, name: str, arguments: str, *, pass_fds: Sequence[int] = (), environment: dict[str, str]
     ) -> ChildProcess:
-        """Runs `python -P -m module CONTROL_FD PARENT_PID arguments...` with the file descriptors passed on."""
+        """Runs `python -P -m module NAME CONTROL_FD PARENT_PID ARGUMENTS` with the file descriptors passed on.
+
+        `name` is for people who look at the processes of a machine.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 # -P: a `json.py` in the current folder is the application's, which puts its folder on the path itself.
-                *("-P", "-m", module, str(theirs.fileno()), str(os.getpid()), *arguments),
+                *("-P", "-m", module, name, str(theirs.fileno()), str(os.getpid()), arguments),
                 pass_fds=(theirs.fileno(), *pass_fds),
                 stdin=asyncio.subprocess.DEVNULL,
                 process_group=0,  # a terminal's Ctrl-C is the agent's alone: it stops the others in their order

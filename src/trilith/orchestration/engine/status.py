@@ -23,7 +23,13 @@ def status_document(
         for deployment in router.deployments
     ]
     models = [
-        ModelStatus(name=model.name, version=model.version, state=str(model.state), reason=model.reason)
+        ModelStatus(
+            name=model.name,
+            version=model.version,
+            state=str(model.state),
+            reason=model.reason,
+            processes=list(runtime.processes(model.name, model.version)),
+        )
         for model in runtime.models()
     ]
     return ServerStatus(ready=ready, draining=draining, services=services, models=models)

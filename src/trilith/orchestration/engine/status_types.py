@@ -18,12 +18,16 @@ class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One model version of the node's runtime."""
+    """One model version of the node's runtime.
+
+    `processes` are the process ids of its instances, where each has one of its own; 0 for one that is being started.
+    """
 
     name: str
     version: str
     state: str
     reason: str
+    processes: list[int] = []
 
 
 class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,14 +1,18 @@
 """What a person at a terminal sees of the start of a repository: a line while models load, then a table of them.
 
-Rule: nothing of it is written when the output is no terminal; log files get the lines of `narration` alone.
+Rule 1: nothing of it is written when the output is no terminal; log files get the lines of `narration` alone.
+Rule 2: those lines are for people, `trilith: ...`. In a log file they are lines of the log (with their time) once the
+    server has been ready; with the JSON format they are from the first.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from trilith.core.logs import LogOptions, formatter
 from trilith.orchestration.engine.control import ModelRow
 
 _CLEAR = "\r\x1b[K"
@@ -20,21 +24,32 @@ class Terminal:
 
     Args:
         stream: where to; standard error when None.
+        log: how the log is written.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, log: LogOptions | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
+        self._log = log or LogOptions()
         self._live = False
+        self._as_log = self._log.format == "json"
 
     @property
     def is_live(self) -> bool:
         """Whether somebody watches."""
-        return self._stream.isatty()
+        return self._log.format == "text" and self._stream.isatty()
+
+    def started(self) -> None:
+        """The server is ready: what comes now is read later, when it matters when it happened."""
+        self._as_log = not self.is_live
 
     def tell(self, line: str) -> None:
         """Writes one line that stays."""
         self._end_line()
-        self._stream.write(f"trilith: {line}\n")
+        if self._as_log:
+            record = logging.LogRecord("trilith", logging.INFO, "", 0, line, None, None)
+            self._stream.write(f"{formatter(self._log).format(record)}\n")
+        else:
+            self._stream.write(f"trilith: {line}\n")
         self._stream.flush()
 
     def loading(self, done: int, total: int, name: str) -> None:

@@ -5,7 +5,7 @@ Rule 1: the order of a start: load the target, (the root's worker) describe it t
 Rule 2: the order of a stop: the gateway has stopped sending; finish what runs, stop the host, exit.
 Rule 3: when the gateway dies, the worker keeps running and says hello to the next one.
 
-Started by the agent as `python -P -m trilith.orchestration.engine.worker CONTROL_FD PARENT_PID ARGUMENTS`.
+Started by the agent as `python -P -m trilith.orchestration.engine.worker NAME CONTROL_FD PARENT_PID ARGUMENTS`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import uvloop
 from trilith.core import forks
 from trilith.core.collector import settle_collector
 from trilith.core.lifeline import die_with_parent
+from trilith.core.logs import configure_logging
 from trilith.errors import SetupError, TrilithError
 from trilith.net.transport import LostCall, Peer, connect
 from trilith.orchestration.engine import control
@@ -175,17 +176,18 @@ async def _main(control_fd: int, arguments: WorkerArguments) -> None:
 
 def main() -> None:
     """Entry point of the process."""
-    control_fd, parent, raw = sys.argv[1:]
+    _, control_fd, parent, raw = sys.argv[1:]  # the first one is for people
     die_with_parent(int(parent))
     raise_descriptor_limit()
     forks.guard(int(control_fd))
     forks.confine_forks()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what a service prints is seen when it is printed
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    arguments = msgspec.json.decode(raw, type=WorkerArguments)
+    configure_logging(arguments.log)
     # Of each form that is none its parser warns; the client is told, and does not get to write our log.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
-    uvloop.run(_main(int(control_fd), msgspec.json.decode(raw, type=WorkerArguments)))
+    uvloop.run(_main(int(control_fd), arguments))
 
 
 if __name__ == "__main__":

@@ -178,6 +178,11 @@ class RequestBackend(ABC):
     def load(self) -> ModelSignature:
         """See `Backend.load`."""
 
+    @property
+    def pid(self) -> int:
+        """The id of the process in which it runs; 0 while there is none."""
+        return 0
+
     @abstractmethod
     def completed(self) -> ModelSpec:
         """The configuration with what the model says of itself. After `load`."""

@@ -133,6 +133,12 @@ class PythonBackend(RequestBackend):
         self._tick()
 
     @property
+    def pid(self) -> int:
+        """See `RequestBackend.pid`."""
+        process = self._process
+        return process.pid if process is not None and process.alive else 0
+
+    @property
     def has_room(self) -> bool:
         """See `RequestBackend.has_room`. There is none while a large tensor is on its way."""
         return self._peer is not None and self._peer.credits > 0

@@ -186,7 +186,7 @@ class HostedModel:
         if hasattr(self._model, "finalize"):
             try:
                 self._model.finalize()
-            except BaseException:  # noqa: BLE001 - a model is the user's code; it ends in any case
+            except BaseException:
                 where = f"model '{self._begin.model}': instance {self._begin.instance}"
                 logging.getLogger("trilith.runtime").exception("%s: `finalize` raised", where)
 

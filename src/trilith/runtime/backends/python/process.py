@@ -23,7 +23,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from trilith.core.foreign import shortened
+from trilith.core.logs import applied_options
 from trilith.errors import ModelError, SetupError
 from trilith.runtime.backends.python import messages
 from trilith.runtime.backends.python.messages import Failed, Message, Question, Told
@@ -190,8 +193,9 @@ class InstanceProcess:
     def _watch(self) -> None:
         try:
             theirs = [sock.fileno() for sock in (self._their_socket, self._their_lifeline, self._their_desk)]
+            log = msgspec.json.encode(applied_options()).decode()
             process = self._process = subprocess.Popen(
-                [*(self._interpreter, "-P", "-m", _MODULE), *map(str, theirs), str(os.getpid())],
+                [*(self._interpreter, "-P", "-m", _MODULE), self._name, log, *map(str, theirs), str(os.getpid())],
                 pass_fds=theirs,
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

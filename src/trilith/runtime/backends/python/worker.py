@@ -1,4 +1,4 @@
-"""The process of one instance of a Python model: `python -m ... SOCKET_FD LIFELINE_FD DESK_FD PARENT_PID`.
+"""The process of one instance of a Python model: `python -m ... MODEL LOG SOCKET_FD LIFELINE_FD DESK_FD PARENT_PID`.
 
 Rule 1: everything of the model runs on the main thread, with no event loop running there, as in Triton: `asyncio.run`
     works inside `execute`. The loop runs between executions, until the next call has come.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import queue
 import select
@@ -21,9 +20,12 @@ import threading
 from collections import deque
 from typing import Final
 
+import msgspec
+
 from trilith.core import forks
 from trilith.core.collector import settle_collector
 from trilith.core.lifeline import die_with_parent
+from trilith.core.logs import LogOptions, configure_logging
 from trilith.errors import ModelError
 from trilith.net.transport import IncomingCall, Peer, peer_from_socket
 from trilith.runtime.backends.python import messages, pb_utils
@@ -267,12 +269,13 @@ def _loop_is_running() -> bool:
 
 def main(arguments: list[str]) -> None:
     """Runs the process."""
-    *descriptors, parent = map(int, arguments)
+    log, *numbers = arguments[1:]  # the first one is for people: which model's process it is
+    *descriptors, parent = map(int, numbers)
     die_with_parent(parent)
     # The server says when to stop, by the lifeline: a signal to all its processes would end a model before its turn.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    configure_logging(msgspec.json.decode(log, type=LogOptions))
     sys.modules["triton_python_backend_utils"] = pb_utils
     sock, lifeline, desk = (socket.socket(fileno=moved_up(descriptor)) for descriptor in descriptors)
     for guarded in (sock, lifeline, desk):
