@@ -16,7 +16,7 @@ _READY = "ready: http"  # or partly
 _STOPPING = "trilith: stopping"
 _ENDS_WITHIN_S = 60
 _TOLD = re.compile(r"^\S+Z INFO (?=trilith: )", re.MULTILINE)
-_LOADED = re.compile(r"^\S+Z INFO trilith\.runtime: model '.*' is loaded, .*\n", re.MULTILINE)
+_LOADED = re.compile(r"^\S+Z INFO trilith\.runtime: model .* is loaded(?: again)?, .*\n", re.MULTILINE)
 
 
 class PageServer:
