@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from trilith.core.logs import LogFormat, LogLevel, LogOptions
+from trilith.core.log_options import LogFormat, LogLevel, LogOptions
 from trilith.errors import InvalidConfig
 
 _LAST_PORT: Final = 65535

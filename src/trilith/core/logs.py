@@ -14,32 +14,19 @@ from __future__ import annotations
 import logging
 import re
 import time
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
 from trilith.core.line_budget import LineBudget
+from trilith.core.log_options import LogOptions
 
 REQUESTS: Final = "trilith.requests"
 """The logger of single requests that were refused or failed."""
 
-LogLevel = Literal["debug", "info", "warning", "error"]
-LogFormat = Literal["text", "json"]
 _BURST: Final = 20.0
 _PER_S: Final = 1.0
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is logged, and how.
-
-    Attributes:
-        level: the least level that is.
-        format: lines for people, or one JSON object a line.
-    """
-
-    level: LogLevel = "info"
-    format: LogFormat = "text"
 
 
 class _Applied:

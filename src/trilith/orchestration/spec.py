@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from trilith.core.logs import LogOptions
+from trilith.core.log_options import LogOptions
 from trilith.wire.oip_options import ProtocolOptions
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trilith.core.line_budget import LineBudget
-from trilith.core.logs import REQUESTS, LogOptions, _Budgets, formatter
+from trilith.core.log_options import LogOptions
+from trilith.core.logs import REQUESTS, _Budgets, formatter
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z [A-Z]+ [\w.]+: ")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from trilith.core.logs import LogOptions
+from trilith.core.log_options import LogOptions
 from trilith.orchestration.spec import RepositoryOptions
 from trilith.wire.oip_options import ProtocolOptions
 

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from trilith.core.logs import LogOptions, formatter
+from trilith.core.log_options import LogOptions
+from trilith.core.logs import formatter
 from trilith.orchestration.engine.control import ModelRow
 
 _CLEAR = "\r\x1b[K"

@@ -25,7 +25,8 @@ import msgspec
 from trilith.core import forks
 from trilith.core.collector import settle_collector
 from trilith.core.lifeline import die_with_parent
-from trilith.core.logs import LogOptions, configure_logging
+from trilith.core.log_options import LogOptions
+from trilith.core.logs import configure_logging
 from trilith.errors import ModelError
 from trilith.net.transport import IncomingCall, Peer, peer_from_socket
 from trilith.runtime.backends.python import messages, pb_utils
