@@ -42,12 +42,14 @@ class Executed:
         input_at: ... its inputs were assembled, ...
         infer_at: ... the model returned, ...
         output_at: ... its outputs were split.
+        freed_at: the instance could begin the next one, where that is before `output_at`.
         retried: whether it is a part of a batch that failed as a whole.
     """
 
     __slots__ = (
         "batched_at",
         "error",
+        "freed_at",
         "infer_at",
         "input_at",
         "output_at",
@@ -64,6 +66,7 @@ class Executed:
         self.rows = rows
         self.batched_at = batched_at
         self.started_at = self.input_at = self.infer_at = self.output_at = started_at
+        self.freed_at: float | None = None
         self.outputs: Sequence[dict[str, Array]] | None = None
         self.parameters: Sequence[dict[str, Parameter]] | None = None
         self.error: TrilithError | None = None

@@ -51,6 +51,9 @@ class ModelQueue:
         self._idle: list[Instance] = []
         self._watchers = 0  # idle instances that will wake when the window closes
 
+    def __len__(self) -> int:
+        return len(self._batcher)
+
     def add(self, ticket: Ticket, now: float) -> None:
         """Lets the ticket wait, and wakes an idle instance if there is one for it.
 

@@ -2,8 +2,9 @@
 
 Rule 1: as `instances`, rule 1: an instance takes work when it falls free, so a batch is formed at the last moment.
 Rule 2: the next batch leaves before the answers of the last are encoded: the model works while this process does.
-Rule 3: where the model takes less than `AHEAD_BELOW_S` for a batch, the next one is sent while it runs, because the way
-    there and back takes as long. Only what waits anyway goes ahead, and never past an instance that idles.
+Rule 3: a quick model is sent the next batches while it runs (`AheadWindow`), because the way there and back takes as
+    long. Only what waits anyway goes ahead, never past an instance that idles, and no instance takes what is another's
+    share.
 Rule 4: an instance that died takes nothing until it is back. What waits goes on waiting, for it or for another one,
     and so does, ahead of all, what it had and did not begin (`GivenBack`).
 Rule 5: whatever is raised here, what the instance holds is answered, and it goes on.
@@ -23,14 +24,14 @@ from trilith.errors import ReplicaLost, TrilithError
 from trilith.runtime.backends.port import Answered, LifeReport, Outcome, RequestBackend, RequestBatch
 from trilith.runtime.execution import Executed
 from trilith.runtime.instances import Instance, Rest, Taken, Work
+from trilith.runtime.schedule import AheadWindow
 from trilith.runtime.signature import Offer
 from trilith.runtime.ticket import Ticket
 from trilith.runtime.unexpected import RETRY_S, unexpected
 from trilith.runtime.validation import Admitted
 
-AHEAD_BELOW_S: Final = 0.0005
 MOST_GIVEN_BACK: Final = 3
-_AT_ONCE: Final = 2
+_NO_SHARE: Final = 2  # so few batches an instance may always hold
 _TIMER_RESOLUTION_S = 0.001  # of uvloop's timers; a shorter one fires at once, and would spin
 
 
@@ -39,6 +40,10 @@ class LeavableWork(Work, Protocol):
 
     def take_ahead(self) -> Taken | None:
         """A batch for an instance that still runs one."""
+        ...
+
+    def __len__(self) -> int:
+        """How many requests wait."""
         ...
 
     def leave(self, instance: Instance) -> None:
@@ -68,6 +73,9 @@ class GivenBack:
         for instance in self.instances:
             instance.wake()
         return True
+
+    def __len__(self) -> int:
+        return len(self._batches)
 
     def take(self) -> Taken | None:
         """The oldest; None when there is none."""
@@ -121,6 +129,8 @@ class RequestInstance:
         finish: Callable[[list[Executed]], None],
         on_life: Callable[[LifeReport], None],
         given_back: GivenBack,
+        *,
+        grows: bool,
     ) -> None:
         self._loop = loop
         self._work = work
@@ -134,7 +144,7 @@ class RequestInstance:
         self._outputs = tuple(spec.name for spec in offer.outputs)
         self._timer: asyncio.TimerHandle | None = None
         self._held: dict[int, Taken] = {}  # the batches that it runs, by their identity
-        self._quick = False
+        self._window = AheadWindow(grows=grows)
         self._free_at = 0.0
         self._stopping = False
         self.life = LifeReport(alive=False)
@@ -164,6 +174,7 @@ class RequestInstance:
             self.wake()
         elif was_alive and not report.alive:
             self._stop_timer()
+            self._window.died(self._clock.now())
             self._work.leave(self)
         self._on_life(report)
 
@@ -211,11 +222,26 @@ class RequestInstance:
 
     def _run_ahead(self) -> None:
         """Called when a batch has ended: what waits then waited for lack of an instance."""
-        while self._quick and 0 < len(self._held) < _AT_ONCE and self._backend.has_room and not self._stopping:
+        room = self._share() - len(self._held)
+        while room > 0 and self._held and self._backend.has_room and not self._stopping:
+            room -= 1
+            again = self._given_back.take()
+            if again is not None:
+                self._begin_again(again)
+                continue
             ahead = self._take_ahead()
             if ahead is None:
                 return
             self._begin(ahead)
+
+    def _share(self) -> int:
+        """How many batches it may hold now."""
+        size, every = self._window.size, self._given_back.instances
+        if size <= _NO_SHARE or len(every) == 1:
+            return size
+        living = [len(instance._held) for instance in every if instance.life.alive]
+        outstanding = len(self._work) + len(self._given_back) + sum(living)
+        return min(size, max(_NO_SHARE, -(-outstanding // max(len(living), 1))))
 
     def _begin(self, taken: Taken) -> None:
         self._held[id(taken)] = taken
@@ -236,9 +262,12 @@ class RequestInstance:
                 self.end_unbegun(taken)
             return
         self._given_back.forget(taken)
-        begun_at = max(sent_at, self._free_at)  # what was sent ahead began when the one before it had ended
+        begun_at = sent_at
+        if sent_at < self._free_at:  # what was sent ahead waited until the one before it had ended
+            begun_at = self._free_at
+            taken = Taken(taken.tickets, begun_at)
         self._free_at = outcome.finished_at
-        self._quick = outcome.finished_at - outcome.started_at < AHEAD_BELOW_S
+        self._window.observe(outcome.finished_at - outcome.started_at, outcome.finished_at)
         self._run()
         self._run_ahead()
         self._finish(self._parts(taken, begun_at, outcome))
@@ -286,7 +315,7 @@ def executed_parts(taken: Taken, begun_at: float, outcome: Outcome, now: float) 
 def _part(tickets: list[Ticket], taken: Taken, begun_at: float, outcome: Outcome, now: float) -> Executed:
     part = Executed(tickets, sum(ticket.rows for ticket in tickets), taken.batched_at, begun_at)
     part.input_at = max(begun_at, outcome.started_at)
-    part.infer_at = max(part.input_at, outcome.finished_at)
+    part.infer_at = part.freed_at = max(part.input_at, outcome.finished_at)
     part.output_at = max(part.infer_at, now)
     return part
 

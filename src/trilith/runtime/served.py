@@ -133,6 +133,7 @@ class ServedModel:
                 functools.partial(self._settlement.finish, at),
                 self._changed_life,
                 self._given_back,
+                grows=not self._alone,
             )
             for at, backend in enumerate(self._backends)
             if isinstance(backend, RequestBackend)

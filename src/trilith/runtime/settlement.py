@@ -132,7 +132,9 @@ class Settlement:
 
     def finish(self, instance: int, executed: list[Executed]) -> None:
         """An instance has executed a batch, in one or several parts."""
-        self._statistics.distributions.busy(instance, executed[-1].output_at - executed[0].started_at)
+        last = executed[-1]
+        freed_at = last.output_at if last.freed_at is None else last.freed_at
+        self._statistics.distributions.busy(instance, freed_at - executed[0].started_at)
         if executed[0].retried:
             self._statistics.retries += 1
         for part in executed:

@@ -57,6 +57,10 @@ class AcceptBoard:
         """Records that the call was begun. From any thread."""
         self._words[call_id & SLOT_MASK] = call_id
 
+    def unmark(self, call_id: int) -> None:
+        """Takes the record back. From any thread."""
+        self._words[call_id & SLOT_MASK] = 0
+
     def is_marked(self, call_id: int) -> bool:
         """Whether the call was begun."""
         return self._words[call_id & SLOT_MASK] == call_id

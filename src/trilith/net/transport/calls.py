@@ -120,6 +120,14 @@ class IncomingCall:
         else:
             self._peer.send_accept(self.id)
 
+    def may_run_again(self) -> None:
+        """Takes the record back: should this process die before the answer leaves it, the caller may run it elsewhere.
+
+        For work that may be done twice, whose answer is given and not written. Nothing happens without a board.
+        """
+        if self._board is not None:
+            self._board.unmark(self.id)
+
     def result(self, meta: bytes, buffers: Sequence[Buffer] = ()) -> None:
         """Answers with success. The buffers are the caller's again when this returns.
 

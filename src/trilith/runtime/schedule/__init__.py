@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trilith.runtime.schedule.ahead import AheadWindow
 from trilith.runtime.schedule.batcher import DynamicBatcher
 from trilith.runtime.schedule.call_queue import CallBatch, CallQueue, QueuedCall
 from trilith.runtime.schedule.config import BatchingConfig
@@ -16,6 +17,7 @@ from trilith.runtime.schedule.waiting import Waiting
 
 __all__ = [
     "LONGEST_S",
+    "AheadWindow",
     "ArrivalOrder",
     "BatchSizer",
     "BatchingConfig",

@@ -53,6 +53,7 @@ from trilith.runtime.unexpected import unexpected
 FINALIZE_TIMEOUT_S: Final = 30.0
 BUSY_TIMEOUT_S: Final = 1.0
 READY_TIMEOUT_S: Final = 5.0
+_MOST_AHEAD_BYTES: Final = 128 * 1024  # of what is sent ahead of the next one
 _TICK_S: Final = 0.1  # while something runs: how soon a model sees that a caller went away
 _IDLE_TICK_S: Final = 1.0
 _EXIT_AFTER_LOSS_S: Final = 2.0
@@ -80,6 +81,7 @@ class PythonBackend(RequestBackend):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._running: dict[int, RunningCall] = {}
+        self._sent_bytes = 0  # of what runs
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
@@ -140,8 +142,11 @@ class PythonBackend(RequestBackend):
 
     @property
     def has_room(self) -> bool:
-        """See `RequestBackend.has_room`. There is none while a large tensor is on its way."""
-        return self._peer is not None and self._peer.credits > 0
+        """See `RequestBackend.has_room`. There is none while large tensors are on their way."""
+        peer = self._peer
+        return (
+            peer is not None and peer.credits > 0 and (len(self._running) < 2 or self._sent_bytes < _MOST_AHEAD_BYTES)
+        )
 
     def begin(self, batch: RequestBatch, on_done: Callable[[Outcome], None]) -> None:
         """See `RequestBackend.begin`."""
@@ -150,6 +155,9 @@ class PythonBackend(RequestBackend):
             meta, buffers = packed_call(self._file.model, batch, self._datatypes)
             if self._peer is None:
                 raise ReplicaLost("it is not connected")
+            call.size_bytes = sum(
+                [buffer.nbytes if isinstance(buffer, memoryview) else len(buffer) for buffer in buffers]
+            )
             call.id = self._peer.call(meta, buffers, functools.partial(self._replied, call))
         except ReplicaLost:
             self._later(functools.partial(on_done, call.not_begun()))
@@ -158,10 +166,11 @@ class PythonBackend(RequestBackend):
             self._later(functools.partial(on_done, call.failed(error)))
             return
         self._running[call.id] = call
+        self._sent_bytes += call.size_bytes
 
     def _connect(self, process: InstanceProcess) -> None:
         with contextlib.suppress(OSError):  # it has gone meanwhile: its exit is seen below
-            messages.send(process.socket, Serve())
+            messages.send(process.socket, Serve(self._loading.spec.pure))
         try:
             self._peer = peer_from_socket(process.socket, grant=0, prepare=functools.partial(self._prepare, process))
         except OSError as error:
@@ -186,12 +195,20 @@ class PythonBackend(RequestBackend):
         self._hear(messages.decode(raw))
 
     def _replied(self, call: RunningCall, reply: Reply) -> None:
-        self._running.pop(call.id, None)
+        self._let_go(call)
         try:
             outcome = self._reader.outcome(call, reply)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with an answer, its requests must be answered
             outcome = call.failed(unexpected(f"reading an answer of model '{self._file.model}'", error))
         call.on_done(outcome)
+
+    def _let_go(self, call: RunningCall) -> None:
+        if self._running.pop(call.id, None) is not None:
+            self._sent_bytes -= call.size_bytes
+
+    def _let_all_go(self) -> list[RunningCall]:
+        calls, self._running, self._sent_bytes = list(self._running.values()), {}, 0
+        return calls
 
     @property
     def asks_ready(self) -> bool:
@@ -246,7 +263,8 @@ class PythonBackend(RequestBackend):
             self._on_life(report)
         for each in lost:
             if not each.accepted and each.call_id in self._running:
-                call = self._running.pop(each.call_id)
+                call = self._running[each.call_id]
+                self._let_go(call)
                 call.on_done(call.not_begun())
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -284,8 +302,7 @@ class PythonBackend(RequestBackend):
                 alive=False, over=over, reason=self._loss(f"{after}: {reason}"), restarts=dict(supervisor.restarts)
             )
             self._on_life(report)
-        lost, self._running = list(self._running.values()), {}
-        for call in lost:
+        for call in self._let_all_go():
             call.on_done(call.failed(ReplicaLost(self._loss(short))))
         self._look()
 
@@ -369,6 +386,5 @@ class PythonBackend(RequestBackend):
             self._readiness = None
         for task in self._asked:
             task.cancel()
-        ended, self._running = list(self._running.values()), {}
-        for call in ended:
+        for call in self._let_all_go():
             call.on_done(call.failed(ReplicaLost(self._loss("worker was stopped"))))

@@ -38,16 +38,18 @@ class RunningCall:
         batch: the requests.
         on_done: whom to tell.
         sent_at: the instant in seconds at which it was sent.
+        size_bytes: of its tensors.
         abandoned_since: since when nobody waits for any of its answers; None while somebody does.
     """
 
-    __slots__ = ("_told", "abandoned_since", "batch", "id", "on_done", "sent_at")
+    __slots__ = ("_told", "abandoned_since", "batch", "id", "on_done", "sent_at", "size_bytes")
 
     def __init__(self, batch: RequestBatch, on_done: Callable[[Outcome], None], sent_at: float) -> None:
         self.id = 0
         self.batch = batch
         self.on_done = on_done
         self.sent_at = sent_at
+        self.size_bytes = 0
         self.abandoned_since: float | None = None
         self._told: set[int] = set()
 

@@ -59,7 +59,9 @@ class Warm(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True)
 
 
 class Serve(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """What follows on this connection are frames."""
+    """What follows on this connection are frames. `repeatable`: a request may run twice if the process dies."""
+
+    repeatable: bool = False
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):

@@ -49,11 +49,12 @@ from trilith.runtime.backends.python.packing import BatchAnswer, decode_requests
 from trilith.runtime.backends.python.pb_utils.control import Desk
 from trilith.runtime.backends.python.pb_utils.observe import Outlet
 from trilith.runtime.backends.python.readiness import ASK, Readiness
+from trilith.runtime.backends.python.writing import Writing
 from trilith.wire.tensors import Buffer
 
 _SIGN_OF_LIFE_S: Final = 1.0
 _CATCH_UP_S: Final = 0.001
-_CALLS_AT_A_TIME: Final = 2  # the next one is here when the one before it is answered
+_CALLS_AT_A_TIME: Final = 32  # at most; how many there are, the runtime decides
 
 
 class Worker:
@@ -69,6 +70,7 @@ class Worker:
         self._stopping = False
         self._serving = False
         self._peer: Peer | None = None
+        self._writing = Writing(self._flush)
         self._readiness: Readiness | None = None
 
     def run(self) -> None:
@@ -105,6 +107,7 @@ class Worker:
             while not isinstance(message := messages.receive(self._socket), Serve):
                 self._warm(hosted, message)
                 messages.send(self._socket, Ready())
+            self._writing.together = message.repeatable
         except EOFError:  # nobody wants the model any more
             return None
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
@@ -139,13 +142,20 @@ class Worker:
         while not self._stopping:
             loop.run_forever()  # until a call has come, or the end
             while self._calls:
-                self._answer(hosted, self._calls.popleft())
-                if self._peer is not None:
-                    # The loop's next turn may come after the next execution. Not before the call's memory was let go:
-                    # the runtime puts the next call there, where it is warm.
-                    self._peer.flush()
+                call = self._calls.popleft()
+                if self._answer(hosted, call) and self._writing.holds(call.started_at, len(self._calls)):
+                    call.may_run_again()
+                    continue
+                # The loop's next turn may come after the next execution. Not before the call's memory was let go:
+                # the runtime puts the next call there, where it is warm.
+                del call
+                self._writing.write()
         if self._peer is not None:
             loop.run_until_complete(self._peer.close(1.0))
+
+    def _flush(self) -> None:
+        if self._peer is not None:
+            self._peer.flush()
 
     def _connect(self) -> None:
         with opening_above():
@@ -156,8 +166,9 @@ class Worker:
 
         def tell(message: Message) -> None:
             if threading.current_thread() is main:
-                peer.notify(messages.encode(message))
-                self._let_catch_up(peer)
+                with self._writing.own:
+                    peer.notify(messages.encode(message))
+                    self._let_catch_up(peer)
             else:
                 self._loop.call_soon_threadsafe(peer.notify, messages.encode(message))
 
@@ -187,7 +198,8 @@ class Worker:
         self._stopping = True
         self._loop.stop()
 
-    def _answer(self, hosted: HostedModel, call: IncomingCall) -> None:
+    def _answer(self, hosted: HostedModel, call: IncomingCall) -> bool:
+        """Executes a call. False when the model answers it later."""
         call.begin()
         call_id = call.id
         loop = self._loop
@@ -197,12 +209,18 @@ class Worker:
 
         try:
             requests = decode_requests(self._model, call.meta, call.buffers)
-            answered = hosted.execute(requests, lambda at: self._is_taken_back(call_id, at), on_late)
+            self._writing.lend()
+            try:
+                answered = hosted.execute(requests, lambda at: self._is_taken_back(call_id, at), on_late)
+            finally:
+                self._writing.take_back()
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
             answered = BatchAnswer([], described(error)), []
         forks.end_if_forked()
-        if answered is not None:
-            self._send(call, *answered)
+        if answered is None:
+            return False
+        self._send(call, *answered)
+        return True
 
     def _send(self, call: IncomingCall, answer: BatchAnswer, buffers: list[Buffer]) -> None:
         try:
@@ -216,8 +234,9 @@ class Worker:
     def _is_taken_back(self, call_id: int, at: int) -> bool:
         """Reads what has come meanwhile; elsewhere than on the main thread, what was read before."""
         if threading.current_thread() is threading.main_thread() and not _loop_is_running():
-            self._loop.call_soon(self._loop.stop)
-            self._loop.run_forever()
+            with self._writing.own:
+                self._loop.call_soon(self._loop.stop)
+                self._loop.run_forever()
         return self._stopping or (call_id, at) in self._taken_back
 
     # -- the thread that lives -----------------------------------------------------------------------------------------
