@@ -38,9 +38,9 @@ _OURS: Final = {
 _NEEDLESS: Final = {
     "--allow-cpu-metrics": "figures of the CPU are among the metrics always",
     "--allow-gpu-metrics": "models run on the CPU",
-    "--allow-grpc": "gRPC is served always; --grpc-port says where",
+    "--allow-grpc": "gRPC is served unless --grpc-port is off",
     "--allow-http": "HTTP is served always; --http-port says where",
-    "--allow-metrics": "metrics are served always; --metrics-port says where",
+    "--allow-metrics": "metrics have a port of their own unless --metrics-port is off",
     "--backend-config": "what concerns a backend stands in a model's configuration, under parameters",
     "--backend-directory": "backends are Python packages: pip installs them",
     "--buffer-manager-thread-count": "there is no pool of buffers to fill",

@@ -21,8 +21,8 @@ def serve(
     *,
     host: str = "127.0.0.1",
     http_port: int = 8000,
-    grpc_port: int = 8001,
-    metrics_port: int = 8002,
+    grpc_port: int | Literal["off"] = 8001,
+    metrics_port: int | Literal["off"] = 8002,
     replicas: int | None = None,
     reload: bool = False,
     models: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
@@ -66,9 +66,9 @@ def serve(
     http_port
         HTTP port; 0 lets the system choose.
     grpc_port
-        gRPC port; 0 lets the system choose.
+        gRPC port; 0 lets the system choose, `off` serves no gRPC.
     metrics_port
-        Port for /metrics and /status; 0 lets the system choose.
+        Port for /metrics and /status; 0 lets the system choose, `off` leaves /metrics on the HTTP port alone.
     replicas
         Processes of the served (root) service, instead of what it declares.
     reload
@@ -152,8 +152,8 @@ def serve(
         )
     for option, number, least, most in (
         ("--http-port", http_port, 0, _LAST_PORT),
-        ("--grpc-port", grpc_port, 0, _LAST_PORT),
-        ("--metrics-port", metrics_port, 0, _LAST_PORT),
+        ("--grpc-port", 0 if grpc_port == "off" else grpc_port, 0, _LAST_PORT),
+        ("--metrics-port", 0 if metrics_port == "off" else metrics_port, 0, _LAST_PORT),
         ("--replicas", 1 if replicas is None else replicas, 1, 65536),
         ("--max-loaded-models", max_loaded_models, 0, 1 << 20),
         ("--load-on-demand-wait-s", load_on_demand_wait_s, 0.001, math.inf),
@@ -175,7 +175,7 @@ def serve(
         raise InvalidConfig(
             f"--tls-client-ca {tls_client_ca} needs --tls-certificate and --tls-key: clients show theirs over TLS"
         )
-    chosen = [port for port in (http_port, grpc_port, metrics_port) if port]
+    chosen = [port for port in (http_port, grpc_port, metrics_port) if port and port != "off"]
     if len(set(chosen)) < len(chosen):
         raise InvalidConfig(
             f"--http-port, --grpc-port and --metrics-port must differ, got {http_port}, {grpc_port} and {metrics_port};"
@@ -206,8 +206,8 @@ def serve(
         target=target,
         host=host,
         http_port=http_port,
-        grpc_port=grpc_port,
-        metrics_port=metrics_port,
+        grpc_port=None if grpc_port == "off" else grpc_port,
+        metrics_port=None if metrics_port == "off" else metrics_port,
         replicas=replicas,
         reload=reload,
         model_roots=tuple(str(path.resolve()) for path in models),

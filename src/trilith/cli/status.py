@@ -45,8 +45,9 @@ def _show(reports: list[ServerReport]) -> None:
     console = Console()
     for report in reports:
         record, found = report.record, report.status
-        state = "does not answer" if found is None else "ready" if found.ready else "not ready"
-        where = f"pid {record.pid}  http {record.http}  gRPC {record.grpc}"
+        none = "has no metrics port to ask" if not record.metrics else "does not answer"
+        state = none if found is None else "ready" if found.ready else "not ready"
+        where = f"pid {record.pid}  http {record.http}  gRPC {record.grpc or 'off'}"
         console.print(f"[bold]{record.target}[/]  {state}  {where}", soft_wrap=True)
         if found is None:
             continue

@@ -41,7 +41,7 @@ def ready(
     """That everything is up, and where; or that all but some models are.
 
     Args:
-        http, grpc, metrics: addresses as HOST:PORT.
+        http, grpc, metrics: addresses as HOST:PORT; "" for a port that is off.
         tls: the HTTP port speaks TLS.
         repository: models are served and no service.
         desired: the services that run.
@@ -50,7 +50,9 @@ def ready(
     services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in desired)
     first_look = "/v2" if repository else "/docs"
     state, scheme = "partly ready" if not_ready else "ready", "https" if tls else "http"
-    line = f"{state}: {scheme}://{http} (try {first_look})  gRPC {grpc}  metrics http://{metrics}/metrics"
+    line = f"{state}: {scheme}://{http} (try {first_look})"
+    line += f"  gRPC {grpc}" if grpc else ""
+    line += f"  metrics http://{metrics}/metrics" if metrics else ""
     line += f"  [{services}]" if services else ""
     if not_ready:
         shown = ", ".join(not_ready[:_MOST_SHOWN]) + (" ..." if len(not_ready) > _MOST_SHOWN else "")

@@ -53,8 +53,8 @@ class ServeOptions:
         target: a model repository folder, or `module:Name` / `path.py:Name`.
         host: the address to listen on.
         http_port: HTTP; 0 lets the system choose.
-        grpc_port: gRPC; 0 lets the system choose.
-        metrics_port: metrics and status; 0 lets the system choose.
+        grpc_port: gRPC; 0 lets the system choose, None serves none.
+        metrics_port: metrics and status; 0 lets the system choose, None serves none.
         replicas: overrides the replica count of the root service; None keeps what it declares.
         reload: restart replicas when a source file changes.
         model_roots: folders in which model names are looked up, before the application's own.
@@ -73,8 +73,8 @@ class ServeOptions:
     target: str
     host: str = "127.0.0.1"
     http_port: int = 8000
-    grpc_port: int = 8001
-    metrics_port: int = 8002
+    grpc_port: int | None = 8001
+    metrics_port: int | None = 8002
     replicas: int | None = None
     reload: bool = False
     model_roots: tuple[str, ...] = field(default=())

@@ -12,8 +12,8 @@ def serve(tmp_path_factory):
     def start(target, *options, ready=True):
         # A short path: a UNIX socket's may have 107 bytes.
         folder = tmp_path_factory.mktemp("run")
-        ports = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
-        given = [*options] if "--http-port" in options else [*ports, *options]
+        free = [name for name in ("--http-port", "--grpc-port", "--metrics-port") if name not in options]
+        given = [*(word for name in free for word in (name, "0")), *options]
         server = Server([str(target), *given], environment(folder))
         server.runtime_folder = folder
         servers.append(server)

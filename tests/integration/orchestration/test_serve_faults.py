@@ -155,9 +155,27 @@ def test_port_in_use_is_one_sentence(serve):
     server = serve(CALLS)
     other = serve(CALLS, "--http-port", str(server.http), ready=False)
     assert other.process.wait(20) == 2
-    other.wait_line("--http-port")
+    other.wait_line("--http-port (0: any free one)")
+    third = serve(CALLS, "--grpc-port", str(server.grpc), ready=False)
+    assert third.process.wait(20) == 2
+    third.wait_line("--grpc-port (0: any free one, off: none)")
     assert str(server.http) in other.output
     assert "Traceback" not in other.output
+
+
+def test_ports_that_are_off_need_not_be_free(serve):
+    server = serve(CALLS, "--grpc-port", "off", "--metrics-port", "off", ready=False)
+    line = server.wait_line("ready: ")
+    assert "gRPC" not in line
+    assert "metrics" not in line
+    server.http = int(line.split("http://", 1)[1].split()[0].rsplit(":", 1)[1])
+    assert server.post("/echo", {"x": [1.0]}) == (200, [1.0])
+    assert b"trilith_service_calls_total" in server.get("/metrics")[1]
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(server.runtime_folder)}
+    command = [sys.executable, "-m", "trilith", "status"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=20)
+    assert "has no metrics port to ask" in done.stdout
+    assert server.terminate() == 0
 
 
 def test_servers_live_side_by_side(serve):

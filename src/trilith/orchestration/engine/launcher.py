@@ -83,8 +83,11 @@ class Launcher:
     ) -> None:
         self._undo.close()
 
-    def _listen(self, undo: contextlib.ExitStack, port: int, option: str) -> list[socket.socket]:
-        listening = listen_tcp(self._options.host, port, choice=f"another port with {option}")
+    def _listen(self, undo: contextlib.ExitStack, port: int | None, option: str) -> list[socket.socket]:
+        if port is None:
+            return []
+        off = "" if option == "--http-port" else ", off: none"
+        listening = listen_tcp(self._options.host, port, choice=f"another port with {option} (0: any free one{off})")
         for each in listening:
             undo.enter_context(each)
         return listening
@@ -101,13 +104,13 @@ class Launcher:
 
     @property
     def grpc_address(self) -> str:
-        """`host:port` of gRPC."""
-        return shown(self._grpc)
+        """`host:port` of gRPC; "" when there is none."""
+        return shown(self._grpc) if self._grpc else ""
 
     @property
     def metrics_address(self) -> str:
-        """`host:port` of metrics and status."""
-        return shown(self._metrics)
+        """`host:port` of metrics and status; "" when there is none."""
+        return shown(self._metrics) if self._metrics else ""
 
     def stop_listening(self) -> None:
         """Lets go of the ports, so that a connection made while the server stops is refused, not held and then cut."""

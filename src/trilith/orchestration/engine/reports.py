@@ -13,7 +13,7 @@ _ANSWER_WITHIN_S = 2.0
 
 
 class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One server; `status` is None when it does not answer."""
+    """One server; `status` is None when it does not answer, or has no port to ask at."""
 
     record: ServerRecord
     status: ServerStatus | None
@@ -25,6 +25,8 @@ def reports() -> list[ServerReport]:
 
 
 def _ask(address: str) -> ServerStatus | None:
+    if not address:
+        return None  # its metrics port is off
     host, _, port = address.rpartition(":")
     connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_ANSWER_WITHIN_S)
     try:
