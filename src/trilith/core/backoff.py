@@ -10,7 +10,8 @@ class StartBackoff:
 
     The wait doubles with each death in a row, from `first_s` to `most_s`; a process that has run for `healthy_s` clears
     the count. After `attempts` starts in a row of which none became ready it is given up, or tried on by whoever
-    uses this, with waits up to `most_failing_s` (None: `most_s`). One that becomes ready and dies is never given up:
+    uses this, with waits up to `most_failing_s` (None: `most_s`); after `explained_attempts` when each of them said why
+    and none had ever run. One that becomes ready and dies is never given up:
     what it dies of may be what it is asked, and that may end.
     """
 
@@ -21,19 +22,30 @@ class StartBackoff:
         most_s: float = 10.0,
         most_failing_s: float | None = None,
         attempts: int = 6,
+        explained_attempts: int = 2,
         healthy_s: float = 10.0,
     ) -> None:
         self._first_s = first_s
         self._most_s = most_s
         self._most_failing_s = most_s if most_failing_s is None else most_failing_s
         self._attempts = attempts
+        self._explained_attempts = explained_attempts
         self._healthy_s = healthy_s
         self._deaths: dict[Hashable, int] = {}
         self._failed_starts: dict[Hashable, int] = {}
+        self._explained: dict[Hashable, int] = {}
         self._not_before: dict[Hashable, float] = {}
 
-    def exited(self, key: Hashable, *, ready_for_s: float | None, now: float) -> None:
-        """Notes that a process died by itself. `ready_for_s`: how long it had been running, None when it never was."""
+    def exited(self, key: Hashable, *, ready_for_s: float | None, now: float, explained: bool = False) -> None:
+        """Notes that a process died by itself.
+
+        Args:
+            key: what it was.
+            ready_for_s: how long it had been running (seconds), None when it never was.
+            now: the instant in seconds.
+            explained: it never ran, nor did any before it, and it said why: most likely the next says the same.
+        """
+        self._explained[key] = self._explained.get(key, 0) + 1 if explained else 0
         if ready_for_s is not None and ready_for_s >= self._healthy_s:
             self._deaths[key] = 0
         deaths = self._deaths[key] = self._deaths.get(key, 0) + 1
@@ -48,7 +60,8 @@ class StartBackoff:
 
     def given_up(self, key: Hashable) -> bool:
         """Whether it failed to start too often in a row."""
-        return self.failed_starts(key) >= self._attempts
+        explained = self._explained.get(key, 0)
+        return self.failed_starts(key) >= self._attempts or explained >= self._explained_attempts
 
     def failed_starts(self, key: Hashable) -> int:
         """Starts in a row of which none became ready."""
@@ -56,5 +69,5 @@ class StartBackoff:
 
     def forget(self, key: Hashable) -> None:
         """Starts afresh."""
-        for book in (self._deaths, self._failed_starts, self._not_before):
+        for book in (self._deaths, self._failed_starts, self._explained, self._not_before):
             book.pop(key, None)

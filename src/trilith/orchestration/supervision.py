@@ -79,6 +79,7 @@ class Supervision(Generic[Content]):
         self._gateway = GatewayWatch(unresponsive_s=charge.unresponsive_s, start_s=charge.limits.start_s)
         self._backoff = StartBackoff()
         self._not_ready: Sequence[str] = ()  # models of the repository
+        self._ran: set[tuple[str, int]] = set()  # of which service and revision a replica was ready
         self._told: set[tuple[int, str]] = set()  # failures whose traceback a person has seen
         self._orders: list[Order[Content]] = []
 
@@ -178,6 +179,7 @@ class Supervision(Generic[Content]):
         replica = self.book.get(replica_id)
         if replica is not None and replica.state is ReplicaState.STARTING:
             self.book.event(replica, ReplicaEvent.READY, now)
+            self._ran.add((replica.service, replica.revision))
 
     def replica_idle(self, replica_id: int, now: float) -> None:
         """The gateway has nothing at it any more."""
@@ -230,7 +232,9 @@ class Supervision(Generic[Content]):
                 self._seed_failed(replica)
             return
         if not expected:
-            self._backoff.exited((replica.service, replica.revision), ready_for_s=ready_for_s, now=now)
+            key = replica.service, replica.revision
+            explained = bool(replica.failure) and key not in self._ran
+            self._backoff.exited(key, ready_for_s=ready_for_s, now=now, explained=explained)
             self.book.count_restart(replica.service)
             self._tell(f"a replica of {replica.service} (pid {replica.pid}) ended: {cause}")
         self._check_given_up(replica)  # an expected end may be that of one which took too long to start

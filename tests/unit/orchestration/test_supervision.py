@@ -594,3 +594,48 @@ def test_one_that_is_slow_to_die_is_told_and_counted_once():
     ]
     assert sum(isinstance(order, orders.KillReplica) for order in told) == 2
     assert sup.book.restarts("Echo") == 1
+
+
+def fails_to_start(sup, replica_id, now, *, reason="no database"):
+    sup.replica_started(Start("Echo", 1), replica_id=replica_id, pid=replica_id, now=now)
+    if reason:
+        sup.replica_failed(replica_id, reason, "")
+    sup.replica_exited(replica_id, "exit code 1", now + 0.1)
+
+
+def started(**given):
+    sup: Supervision[str] = Supervision(charge(reload=False, **given))
+    sup.revisions.begin()
+    sup.replica_started(Start(SEED, 1), replica_id=1, pid=1, now=0.0)
+    sup.described(1, revision(1, {"Echo": 1}), 0.0, bounded=False)
+    return sup
+
+
+def test_a_constructor_that_raises_at_the_very_first_start_is_tried_once_more():
+    sup = started()
+    sup.replica_failed(1, "no database", "")
+    sup.replica_exited(1, "exit code 1", 0.1)
+    assert not sup.failed
+    fails_to_start(sup, 2, 1.0)
+    assert sup.failed
+
+
+def test_one_that_dies_without_a_word_is_tried_six_times():
+    sup = started()
+    sup.replica_exited(1, "killed by SIGKILL", 0.1)
+    for replica_id in range(2, 6):
+        fails_to_start(sup, replica_id, float(replica_id), reason="")
+        assert not sup.failed
+    fails_to_start(sup, 6, 100.0, reason="")
+    assert sup.failed
+
+
+def test_a_service_that_has_run_is_tried_six_times_whatever_it_says():
+    sup = started()
+    sup.replica_serving(1, 1.0)
+    sup.replica_exited(1, "killed by SIGKILL", 2.0)
+    for replica_id in range(2, 7):
+        fails_to_start(sup, replica_id, 10.0 * replica_id)
+        assert not sup.failed
+    fails_to_start(sup, 7, 100.0)
+    assert sup.failed
