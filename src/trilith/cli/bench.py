@@ -36,7 +36,7 @@ def bench(
     url: str,
     /,
     *,
-    data: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    data: Annotated[tuple[str | Path, ...], Parameter(negative="")] = (),  # text; Path has shells complete file names
     concurrency: str = "1,8,32",
     duration: str = "5s",
     warmup: str = "1s",
@@ -84,7 +84,7 @@ def bench(
     from trilith.measure import Target, preflight
 
     target = Target.parse(url)
-    bodies, names = _bodies(target, data, content_type, method)
+    bodies, names = _bodies(target, tuple(map(str, data)), content_type, method)
     plan = _plan(
         target, bodies, names, method, _headers(header), concurrency, duration, warmup, timeout, _existing(pid)
     )

@@ -16,7 +16,7 @@ _LAST_PORT: Final = 65535
 
 
 def serve(
-    target: Annotated[str, Parameter(show_default=False)] = "",
+    target: Annotated[str | Path, Parameter(show_default=False)] = "",  # text; Path has shells complete file names
     /,
     *,
     host: str = "127.0.0.1",
@@ -136,6 +136,7 @@ def serve(
     from trilith.orchestration import RepositoryOptions, ServeOptions, serve_forever
     from trilith.wire.oip_options import ProtocolOptions, checked_pattern, checked_restrictions
 
+    target = str(target)
     if not target and model_repository:
         target, model_repository = model_repository[0], model_repository[1:]
         if "://" not in target and not Path(target).is_dir():

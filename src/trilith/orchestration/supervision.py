@@ -38,6 +38,8 @@ from trilith.orchestration.replicas import Replica, ReplicaBook
 from trilith.orchestration.revisions import Revision, Revisions
 from trilith.orchestration.state import ReplicaEvent, ReplicaState
 
+_SAME_SIGNAL_S = 0.5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
@@ -75,6 +77,7 @@ class Supervision(Generic[Content]):
         self.revisions: Revisions[Content] = Revisions()
         self.stopping = False
         self.failed = False
+        self._stopped_at: float | None = None  # when a person wanted that last
         self._charge = charge
         self._gateway = GatewayWatch(unresponsive_s=charge.unresponsive_s, start_s=charge.limits.start_s)
         self._backoff = StartBackoff()
@@ -114,10 +117,12 @@ class Supervision(Generic[Content]):
         self.book.restart_starts(now)  # they may have waited for models until now
         self._not_ready = not_ready
 
-    def no_model_found(self) -> None:
-        """The repository is empty."""
+    def no_model_found(self, python_files: Sequence[str] = ()) -> None:
+        """The repository is empty, but for `python_files`, which may be what was meant."""
         if self._charge.finds_models and not self._charge.application:
-            self._tell(f"there is no model in {self._charge.target}: a model is a folder NAME/VERSION/model.onnx")
+            meant = f". A service is served by its file: `trilith serve {python_files[0]}`" if python_files else ""
+            folder = self._charge.target
+            self._tell(f"there is no model in {folder}: a model is a folder NAME/VERSION/model.onnx{meant}")
 
     def gateway_failed(self, reason: str) -> None:
         """It says that it cannot start."""
@@ -332,8 +337,13 @@ class Supervision(Generic[Content]):
 
     # Ending
 
-    def stop(self) -> None:
-        """A person wants it to end; the second time, at once."""
+    def stop(self, now: float, *, terminated: bool) -> None:
+        """A person wants it to end; the second time, at once. `terminated`: by SIGTERM, which may come twice for once:
+        `timeout` sends it to the process, and then to the process group.
+        """
+        if self._stopped_at is not None and terminated and now - self._stopped_at < _SAME_SIGNAL_S:
+            return
+        self._stopped_at = now
         if self.stopping:
             self._tell("ending at once")
             self._order(KillAll())
@@ -343,6 +353,11 @@ class Supervision(Generic[Content]):
                 " (Ctrl-C again ends them at once)"
             )
         self.stopping = True
+
+    def stopped(self) -> None:
+        """Nothing runs any more."""
+        if self._stopped_at is not None and self.revisions.ever_announced:
+            self._tell("stopped")
 
     def agent_failed(self, error: BaseException) -> None:
         """A part of the agent itself is broken."""

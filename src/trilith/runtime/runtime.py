@@ -160,8 +160,11 @@ class Runtime:
 
         Raises:
             UnknownModel: there is none.
+            Draining: the runtime was not entered yet, and so has loaded nothing.
         """
         model = self._keeper.models.get(name)
+        if model is None and not self._started:
+            self._check_open()
         handles = model.handles if model is not None else []
         if version:
             handles = [handle for handle in handles if handle.version == version]

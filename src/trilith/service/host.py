@@ -217,14 +217,7 @@ class ServiceHost:
             if call.done or deadline is None:
                 continue
             if deadline <= now:
-                where = self._methods[call.meta.method].where
-                allowed_s = self._methods[call.meta.method].timeout_s
-                call.cancel(
-                    DeadlineExceeded(
-                        f"{where} did not answer within {allowed_s:g} s, or less if its caller had less. The limit is "
-                        "timeout_s of @trilith.api or @trilith.service"
-                    )
-                )
+                call.cancel(_overdue(self._methods[call.meta.method], call))
             else:
                 earliest = min(earliest, deadline)
         if earliest < math.inf:
@@ -347,3 +340,18 @@ class ServiceHost:
         finally:
             for call in calls:
                 self._end(call)
+
+
+def _overdue(hosted: HostedMethod, call: ServiceCall) -> DeadlineExceeded:
+    """The error of a call whose time is over: with the limit that it had, which its caller may have made shorter."""
+    began = next((instant for name, instant in call.context.timeline.stamps if name == STARTED), None)
+    own_s, deadline = hosted.timeout_s, call.context.deadline
+    had_s = own_s if began is None or deadline is None else max(0.0, deadline - began)
+    if had_s < 0.99 * own_s:
+        return DeadlineExceeded(
+            f"{hosted.where} did not answer within the {had_s:.3g} s that its caller left it (trilith-timeout-ms, or"
+            f" the limit of the call that it is made for); its own limit is {own_s:g} s"
+        )
+    return DeadlineExceeded(
+        f"{hosted.where} did not answer within {own_s:g} s. The limit is timeout_s of @trilith.api or @trilith.service"
+    )

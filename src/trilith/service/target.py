@@ -195,10 +195,28 @@ def _from_file(path: pathlib.Path, target: str) -> ModuleType:
     except ModuleNotFoundError as error:
         del sys.modules[name]
         raise InvalidConfig(f"{target}: importing {path} failed: {_missing(error)}") from error
+    except ImportError as error:
+        del sys.modules[name]
+        if "relative import" in error_text(error):
+            raise InvalidConfig(f"{target}: {_in_package(path, target)}") from error
+        raise InvalidConfig(f"{target}: importing {path} raised {named_error(error)}") from error
     except Exception as error:
         del sys.modules[name]
         raise InvalidConfig(f"{target}: importing {path} raised {named_error(error)}") from error
     return module
+
+
+def _in_package(path: pathlib.Path, target: str) -> str:
+    """What to do about a file with relative imports: it is served as a module of its package."""
+    parts, folder = [path.stem], path.resolve().parent
+    while (folder / "__init__.py").is_file() or (len(parts) == 1 and folder.name.isidentifier()):
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    _, colon, name = target.partition(":")
+    return (
+        f"{path.name} imports relatively (`from . import ...`), so it is part of a package, which a file by itself is"
+        f" not; in {folder} say `trilith serve {'.'.join(parts)}{colon}{name}`"
+    )
 
 
 def _is_installed(module: ModuleType) -> bool:

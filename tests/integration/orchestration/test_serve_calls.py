@@ -215,3 +215,4 @@ def test_a_service_is_entered_before_its_first_call_and_left_after_its_last(serv
     assert server.post("/state_of") == (200, "entered")
     assert server.terminate() == 0
     server.wait_line("left by entered")
+    server.wait_line("trilith: stopped")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 
 import pytest
 
-from trilith.cli import main
+from trilith.cli import main, make_app
 from trilith.cli.serve import _is_one_model
 
 
@@ -150,3 +152,18 @@ def test_a_model_repository_is_what_to_serve_when_nothing_else_is(tmp_path, monk
 
 def test_a_model_repository_that_is_none_is_named(say):
     assert say("serve", "--model-repository=nope") == (2, "trilith: --model-repository nope: there is no such folder\n")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash completes")
+@pytest.mark.parametrize("words", [("trilith", "serve", "ap"), ("trilith", "bench", "http://x", "--data", "ap")])
+def test_a_shell_completes_file_names_where_files_may_be_given(tmp_path, words):
+    (tmp_path / "app.py").touch()
+    (tmp_path / "complete.sh").write_text(make_app().generate_completion(prog_name="trilith", shell="bash"))
+    script = f"""
+        . ./complete.sh
+        COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; COMP_LINE="{" ".join(words)}"
+        function=$(complete -p trilith | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+        $function trilith ap {words[-2]}; echo "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "app.py\n", done.stderr

@@ -414,14 +414,24 @@ def test_what_a_start_waits_for_is_said():
 
 def test_the_second_signal_ends_all_at_once():
     sup = supervised()
-    sup.stop()
+    sup.stop(0.0, terminated=False)
     assert sup.stopping
     assert not sup.failed
     assert sup.take_orders() == [], "a person who ends a start is told nothing"
     sup.replica_exited(1, "exit code 0", 1.0)
     sup.gateway_exited("exit code 0", 1.0)
     assert sup.take_orders() == []
-    sup.stop()
+    sup.stop(0.1, terminated=False)
+    assert sup.take_orders() == [orders.Tell("ending at once"), orders.KillAll()]
+
+
+def test_two_terminations_at_once_are_one():
+    sup = supervised()
+    sup.stop(10.0, terminated=True)
+    sup.stop(10.1, terminated=True)  # `timeout` tells the process, and then its group
+    assert sup.stopping
+    assert sup.take_orders() == []
+    sup.stop(11.0, terminated=True)
     assert sup.take_orders() == [orders.Tell("ending at once"), orders.KillAll()]
 
 
@@ -429,6 +439,8 @@ def test_an_empty_folder_is_told_of_only_where_models_are_looked_for():
     folder = supervised(application=False, finds_models=True)
     folder.no_model_found()
     assert told(folder) == ["there is no model in app:Echo: a model is a folder NAME/VERSION/model.onnx"]
+    folder.no_model_found(["./app.py", "./other.py"])
+    assert told(folder)[0].endswith(". A service is served by its file: `trilith serve ./app.py`")
     for given in ({"application": True, "finds_models": True}, {"application": False, "finds_models": False}):
         other = supervised(**given)
         other.no_model_found()

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ def test_json_round_trip(array):
 @settings(max_examples=25)
 @given(st.sampled_from(["c8", ">f4", "<i2", "S3", "U4", "M8[s]", "?"]).flatmap(lambda d: arrays_of.arrays(d, (2, 3))))
 def test_npy_round_trip_of_rarer_types(array):
+    if array.dtype.kind == "U":  # halves of surrogate pairs are no text, and refused
+        assume(not any("\ud800" <= character <= "\udfff" for text in array.flat for character in text))
     found = arrays.from_npy(arrays.to_npy(array))
     assert found.dtype == array.dtype.newbyteorder("=")
     np.testing.assert_array_equal(found, array)

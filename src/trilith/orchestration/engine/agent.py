@@ -70,7 +70,7 @@ class Agent:
         loop = asyncio.get_running_loop()
         with self._launcher:
             for signal_number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(signal_number, self._signalled)
+                loop.add_signal_handler(signal_number, self._signalled, signal_number)
             loop.call_later(_REMIND_S, self._remind)
             self._look_after_gateway()
             await self._start_gateway()
@@ -86,6 +86,8 @@ class Agent:
                         await self._converge()
             finally:
                 await self._stop()
+                self._supervision.stopped()
+                self._carry_out()
         return 1 if self._supervision.failed else 0
 
     # Beginning
@@ -153,7 +155,7 @@ class Agent:
             self._carry_out()
             self._terminal.table(message.rows)
             if message.models == 0:
-                supervision.no_model_found()
+                supervision.no_model_found(_python_files(self._options.target))
         elif isinstance(message, control.ModelsLoading):
             self._terminal.loading(message.done, message.total, message.name)
         elif isinstance(message, control.ReplicaIdle):
@@ -265,8 +267,8 @@ class Agent:
 
     # Ending
 
-    def _signalled(self) -> None:
-        self._supervision.stop()
+    def _signalled(self, number: signal.Signals) -> None:
+        self._supervision.stop(self._now(), terminated=number == signal.SIGTERM)
         self._happened()
 
     async def _stop(self) -> None:
@@ -291,6 +293,11 @@ class Agent:
         if error is not None:
             self._supervision.agent_failed(error)
             self._happened()
+
+
+def _python_files(target: str) -> list[str]:
+    """Python files in a folder of models that has none."""
+    return sorted(str(path) for path in Path(target).glob("*.py")) if "://" not in target else []
 
 
 def serve(options: ServeOptions) -> int:

@@ -138,3 +138,22 @@ def _find(annotation: Any, value: Any, place: str) -> tuple[str, Any, Any]:
             if not check(item):
                 return _find(arguments[1], item, f"{place}.{name}")
     return place, annotation, value
+
+
+def unwritten_part(value: Any) -> str:
+    """Which part of a value is none of JSON's types, with its path; "" when there is none."""
+    waiting, seen = [("$", value)], set[int]()
+    while waiting:
+        path, part = waiting.pop()
+        if isinstance(part, dict | list | tuple):
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            named = part.items() if isinstance(part, dict) else enumerate(part)
+            inner = [(f"{path}.{name}" if isinstance(part, dict) else f"{path}[{name}]", one) for name, one in named]
+            waiting += reversed(inner)
+        elif not (part is None or isinstance(part, str | int | float) or getattr(part, "shape", None) == ()):
+            kind = type(part).__name__
+            way = "; `.tolist()` makes it one" if hasattr(part, "tolist") else ""
+            return f"{kind} at `{path}` is no JSON type{way}"
+    return ""

@@ -15,7 +15,7 @@ import msgspec
 
 from trilith.errors import InvalidInput
 from trilith.service.codecs import media, native
-from trilith.service.codecs.checks import Check, checker, wrong_part
+from trilith.service.codecs.checks import Check, checker, unwritten_part, wrong_part
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.restore import restorer
 from trilith.service.signature import Kind, MethodSignature, ValueType, shown_type
@@ -112,7 +112,8 @@ class ResultEncoder:
         try:
             return self._plain(value)  # type: ignore[misc]
         except _NOT_WRITTEN as error:
-            raise TypeError(self._mismatch(value, error)) from error
+            where = unwritten_part(value) if isinstance(error, TypeError) else ""
+            raise TypeError(self._mismatch(value, where or error)) from error
 
     def encode_native(self, value: Any) -> list[Buffer]:
         """The answer to another service.

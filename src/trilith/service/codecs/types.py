@@ -13,6 +13,7 @@ import base64
 import binascii
 import dataclasses
 import pathlib
+import re
 import typing
 from collections.abc import Callable
 from typing import Any, Final, Literal, NotRequired
@@ -234,6 +235,14 @@ def _body(signature: MethodSignature) -> Any:
 def _adapter(make: Callable[[], Any], where: str, shown: str) -> Adapter:
     try:
         return pydantic.TypeAdapter(make())
+    except pydantic.errors.PydanticSchemaGenerationError as error:
+        unknown = re.search(r"<class '(?:[\w<>]+\.)*(\w+)'>", str(error))
+        named = unknown[1] if unknown is not None else "one of its types"
+        # Not `from error`: pydantic's advice is for who writes pydantic models, and its traceback is no user's.
+        raise InvalidConfig(
+            f"{where}: {shown} cannot be read from JSON: {named} is none of the types that can. Make it a dataclass or"
+            " a pydantic model; or use JSON types, numpy arrays, PIL images, bytes or pathlib.Path"
+        ) from None
     except (pydantic.errors.PydanticUserError, TypeError, NameError, RecursionError) as error:
         reason = str(error).splitlines()[0]
         raise InvalidConfig(
