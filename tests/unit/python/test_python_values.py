@@ -230,7 +230,7 @@ def test_dynamic_batching_is_the_models_choice_when_nobody_else_says():
         ({"output": [{"name": "y", "data_type": "TYPE_FP32", "dims": [0]}]}, "dims: each must be >= 1"),
         ({"output": [{"name": "y", "data_type": "TYPE_X", "dims": [1]}]}, "no TYPE_X"),
         ({"max_batch_size": -1}, "max_batch_size: must be an integer >= 0"),
-        ({"model_transaction_policy": {"decoupled": True}}, "not supported"),
+        ({"model_transaction_policy": {"decoupled": True}}, "not served yet"),
     ],
 )
 def test_what_a_model_completes_wrongly_is_refused(change, words):
