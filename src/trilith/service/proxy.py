@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from trilith.errors import InvalidInput, NoReadyReplica
 from trilith.service.bridge import await_or_block, background, running_loop
 from trilith.service.failure import Calling
+from trilith.service.model_inputs import are_arrays, as_arrays, dtype_hint
 from trilith.service.parts import infer_in_parts, parts_of
 from trilith.service.ports import DirectCaller, ModelCaller, ServiceCaller
 
@@ -104,10 +105,19 @@ class ModelProxy:
         return await_or_block(lambda: self._call(arrays, named), self._home, self._what)
 
     async def _infer(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        most = (self._signature or await self.prepare()).max_batch_size
-        parts = parts_of(inputs, most)
+        signature = self._signature or await self.prepare()
         with self._calling:
-            return await (self._caller.infer(inputs) if parts is None else infer_in_parts(self._caller, inputs, parts))
+            if not are_arrays(inputs):
+                inputs = as_arrays(self.reference, signature, inputs)
+            parts = parts_of(inputs, signature.max_batch_size)
+            try:
+                if parts is None:
+                    return await self._caller.infer(inputs)
+                return await infer_in_parts(self._caller, inputs, parts)
+            except InvalidInput as error:
+                if hint := dtype_hint(signature, inputs):
+                    raise InvalidInput(f"{error.message}; {hint}") from error
+                raise
 
     async def _call(self, arrays: tuple[Array, ...], named: dict[str, Array]) -> Any:
         signature = self._loaded(await self.prepare())
