@@ -117,12 +117,14 @@ class Supervision(Generic[Content]):
         self.book.restart_starts(now)  # they may have waited for models until now
         self._not_ready = not_ready
 
-    def no_model_found(self, python_files: Sequence[str] = ()) -> None:
-        """The repository is empty, but for `python_files`, which may be what was meant."""
-        if self._charge.finds_models and not self._charge.application:
-            meant = f". A service is served by its file: `trilith serve {python_files[0]}`" if python_files else ""
-            folder = self._charge.target
-            self._tell(f"there is no model in {folder}: a model is a folder NAME/VERSION/model.onnx{meant}")
+    def no_model_found(self, python_files: Sequence[str] = (), *, broken: bool = False) -> None:
+        """The repository is empty, or all in it is `broken`; its `python_files` may be what was meant."""
+        if self._charge.application or not self._charge.finds_models or (broken and not python_files):
+            return
+        folder = self._charge.target
+        none = f"no model of {folder} can be served" if broken else f"there is no model in {folder}"
+        meant = f". A service is served by its file: `trilith serve {python_files[0]}`" if python_files else ""
+        self._tell(f"{none}: a model is a folder NAME/VERSION/model.onnx{meant}")
 
     def gateway_failed(self, reason: str) -> None:
         """It says that it cannot start."""

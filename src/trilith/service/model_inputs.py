@@ -68,9 +68,11 @@ def _array(model: str, name: str, spec: TensorSpec | None, value: Any) -> Array:
 
 def dtype_hint(signature: ModelSignature, inputs: Mapping[str, Any]) -> str:
     """What to do about arrays of another number type than the model takes; "" when there is none."""
-    from trilith.core.tensor import NUMPY_OF
+    from trilith.core.tensor import NUMPY_OF, DataType
 
     for spec in signature.inputs:
+        if spec.datatype is DataType.BF16:
+            continue
         dtype = getattr(inputs.get(spec.name), "dtype", None)
         wanted = NUMPY_OF[spec.datatype]
         if dtype is not None and dtype != wanted and getattr(dtype, "kind", "") in "biuf" and wanted.kind in "biuf":

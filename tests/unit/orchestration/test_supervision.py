@@ -441,6 +441,10 @@ def test_an_empty_folder_is_told_of_only_where_models_are_looked_for():
     assert told(folder) == ["there is no model in app:Echo: a model is a folder NAME/VERSION/model.onnx"]
     folder.no_model_found(["./app.py", "./other.py"])
     assert told(folder)[0].endswith(". A service is served by its file: `trilith serve ./app.py`")
+    folder.no_model_found(["./app.py"], broken=True)
+    assert told(folder)[0].startswith("no model of app:Echo can be served: ")
+    folder.no_model_found([], broken=True)  # why is told of each model
+    assert told(folder) == []
     for given in ({"application": True, "finds_models": True}, {"application": False, "finds_models": False}):
         other = supervised(**given)
         other.no_model_found()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import trilith
+from trilith.core.tensor import DataType
 from trilith.errors import (
     Cancelled,
     DeadlineExceeded,
@@ -101,6 +102,8 @@ class Model:
 
 
 class _Named:
+    datatype = DataType.FP64
+
     def __init__(self, name):
         self.name = name
 

@@ -154,8 +154,8 @@ class Agent:
             supervision.gateway_loaded(message.revision, now, not_ready=not_ready)
             self._carry_out()
             self._terminal.table(message.rows)
-            if message.models == 0:
-                supervision.no_model_found(_python_files(self._options.target))
+            if not any(row.state == "READY" for row in message.rows):
+                supervision.no_model_found(_python_files(self._options.target), broken=message.models > 0)
         elif isinstance(message, control.ModelsLoading):
             self._terminal.loading(message.done, message.total, message.name)
         elif isinstance(message, control.ReplicaIdle):
