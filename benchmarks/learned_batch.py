@@ -34,12 +34,13 @@ from rich.console import Console
 from rich.table import Table
 
 from trilith.measure import read_conditions
-from trilith.runtime import InferRequest, ModelStatistics, Runtime
+from trilith.runtime import InferRequest, LearnedCurve, ModelStatistics, Runtime
 
 _OCR_REC = Path(__file__).resolve().parent.parent / "examples" / "ocr" / "models" / "ocr-rec" / "model.yaml"
 _LEARN_WITHIN_S = 30.0
 _WIDTH = 2048
 _LAYERS = 3
+_Served = tuple[list[float], ModelStatistics, tuple[LearnedCurve, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +78,14 @@ class Measured:
         learning: from the first request on.
         learned: when it has learned.
         last: what the runtime counted in the last run of learning.
+        curves: what it learned in that run, by shape.
     """
 
     fixed: dict[int, list[float]]
     learning: list[float]
     learned: list[float]
     last: ModelStatistics
+    curves: tuple[LearnedCurve, ...] = ()
 
     @property
     def medians(self) -> dict[int, float]:
@@ -123,14 +126,14 @@ def measure(name: str, effort: Effort) -> Measured:
     learning, learned = [], []
     for _ in range(effort.rounds):
         for size in workload.sizes:
-            rates, _ = uvloop.run(_serve(workload, size, effort))
+            rates, _, _ = uvloop.run(_serve(workload, size, effort))
             fixed[size].append(rates[0])
             print(f"{name}: {size} rows: {rates[0]:.1f} rows/s", file=sys.stderr, flush=True)
-        rates, last = uvloop.run(_serve(workload, 0, effort))
+        rates, last, curves = uvloop.run(_serve(workload, 0, effort))
         learning.append(rates[0])
         learned.append(rates[-1])
         print(f"{name}: learned: {rates[0]:.1f}, then {rates[-1]:.1f} rows/s", file=sys.stderr, flush=True)
-    return Measured(fixed=fixed, learning=learning, learned=learned, last=last)
+    return Measured(fixed=fixed, learning=learning, learned=learned, last=last, curves=curves)
 
 
 def _row(measured: Measured) -> list[str]:
@@ -141,7 +144,7 @@ def _row(measured: Measured) -> list[str]:
         f"{medians[max(medians)]:.1f} ({max(medians)})",
         _beside(measured.learning, measured.ratios(measured.learning)),
         _beside(measured.learned, measured.ratios(measured.learned)),
-        " ".join(str(curve.chosen_rows) for curve in last.learned),
+        " ".join(str(curve.chosen_rows) for curve in measured.curves),
         " ".join(f"{each.batch_size}:{each.compute_infer.count}" for each in last.batches),
     ]
 
@@ -151,7 +154,9 @@ def _beside(rates: list[float], ratios: list[float]) -> str:
     return f"{statistics.median(rates):.1f} ({statistics.median(ratios):.2f} x: {min(ratios):.2f} to {max(ratios):.2f})"
 
 
-async def _serve(workload: Workload, size: int, effort: Effort) -> tuple[list[float], ModelStatistics]:
+async def _serve(
+    workload: Workload, size: int, effort: Effort
+) -> _Served:
     """Rows a second with batches of at most `size` rows; for 0, learned: at the beginning, and when it has learned."""
     with tempfile.TemporaryDirectory() as folder:
         workload.write(Path(folder) / "m", size)
@@ -165,7 +170,7 @@ async def _serve(workload: Workload, size: int, effort: Effort) -> tuple[list[fl
                 while runtime.statistics()[0].execution_count < effort.batches and time.monotonic() < give_up_at:
                     await _load(runtime, requests, 0.5, effort.callers)
                 rates.append(await _load(runtime, requests, effort.seconds, effort.callers))
-            return rates, runtime.statistics()[0]
+            return rates, runtime.statistics()[0], runtime.learned("m")
 
 
 async def _load(runtime: Runtime, requests: list[InferRequest], seconds: float, callers: int) -> float:

@@ -1,6 +1,8 @@
 """The queue of one model: the batcher, shared between the loop that adds and the instances that take.
 
-Rule 1: every touch of the batcher happens under one lock, for a few microseconds and never across a call to others.
+Rule 1: every touch of the batcher happens under one lock, and never across a call to others. It is held for a few
+    microseconds; for some dozens when a batch size is chosen anew, whose work is bounded (`schedule/cost.py`, Rule 5).
+    What only people read is computed outside, from a copy.
 Rule 2: an instance is either idle and listed here, or it will ask again by itself. So nothing waits while an
     instance idles, and nobody is woken for nothing.
 """
@@ -131,7 +133,14 @@ class ModelQueue:
         if self._sizer is None:
             return ()
         with self._lock:
-            return self._sizer.curves()
+            shapes = self._sizer.shapes()
+        learned = []
+        for shape in shapes:
+            with self._lock:
+                curve = self._sizer.curve(shape)
+            if curve is not None:
+                learned.append(self._sizer.learned(shape, curve))
+        return tuple(learned)
 
     def cancel(self, ticket: Ticket) -> bool:
         """Takes a ticket back. False when it does not wait any more."""

@@ -42,6 +42,7 @@ from trilith.runtime.outbox import Outbox
 from trilith.runtime.remembered import LoadMemory, RememberedLoad, to_resume
 from trilith.runtime.roots import Roots
 from trilith.runtime.runtime_config import RuntimeConfig
+from trilith.runtime.schedule import LearnedCurve
 from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.cache import cache_root
 from trilith.runtime.statistics import ModelStatistics, StatisticsCollector
@@ -184,6 +185,19 @@ class Runtime:
             self._keeper.refuse_unknown(name, "")
         models = known if name is None else {name: known[name]}
         return [served.statistics() for _, model in sorted(models.items()) for served in model.served.values()]
+
+    def learned(self, name: str, version: str = "") -> tuple[LearnedCurve, ...]:
+        """What a batch costs by its size, by shape, the shape used last at the end; empty where sizes are not learned.
+
+        It is computed when it is asked for, which takes up to some milliseconds.
+
+        Raises:
+            UnknownModel, CapacityError: there is no such model or version, or it is not ready.
+        """
+        served = self._keeper.routes.get((name, version))
+        if served is None:
+            self._refuse_route(name, version)
+        return served.learned()
 
     def processes(self, name: str, version: str) -> tuple[int, ...]:
         """The process ids of a version's instances, for those that have a process each; 0 for one that is starting."""

@@ -28,7 +28,7 @@ from trilith.runtime.instances import InlineInstance, Instance, InstanceThread
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.queue import ModelQueue
 from trilith.runtime.request_instances import GivenBack, RequestInstance
-from trilith.runtime.schedule import BatchSizer, TimeoutAction
+from trilith.runtime.schedule import BatchSizer, LearnedCurve, TimeoutAction
 from trilith.runtime.settlement import Settlement
 from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
@@ -275,10 +275,13 @@ class ServedModel:
         return self._statistics.snapshot(
             waiting,
             max(0, self._settlement.outstanding - waiting.waiting_items),
-            learned=self._queue.learned(),
             alive=sum(instance.life.alive for instance in self._remote) if self._remote else len(self._instances),
             restarts=self._restarts(),
         )
+
+    def learned(self) -> tuple[LearnedCurve, ...]:
+        """What was learned of the cost of batches, by shape; the shape used last stands last."""
+        return self._queue.learned()
 
     def _restarts(self) -> Counter[str]:
         restarts: Counter[str] = Counter()

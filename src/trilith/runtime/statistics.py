@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trilith.runtime.distributions import ModelBuckets, ModelDistributions
-from trilith.runtime.schedule import LearnedCurve, QueueStatistics
+from trilith.runtime.schedule import QueueStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,6 @@ class ModelStatistics:
         retries: executions that failed and were tried again in halves.
         running: requests that execute now.
         waiting: what waits now, and the queue's own counts.
-        learned: cost curves of batches, by shape; empty where batch sizes are not learned.
         distributions: histograms, or None where nobody kept them.
         alive: instances that take batches.
         restarts: how often an instance was started again, by why.
@@ -93,7 +92,6 @@ class ModelStatistics:
     retries: int
     running: int
     waiting: QueueStatistics
-    learned: tuple[LearnedCurve, ...] = ()
     distributions: ModelBuckets | None = None
     alive: int = 1
     restarts: Mapping[str, int] = field(default_factory=dict)
@@ -179,7 +177,6 @@ class StatisticsCollector:
         waiting: QueueStatistics,
         running: int,
         *,
-        learned: tuple[LearnedCurve, ...] = (),
         alive: int = 1,
         restarts: Mapping[str, int] | None = None,
     ) -> ModelStatistics:
@@ -211,7 +208,6 @@ class StatisticsCollector:
             retries=self.retries,
             running=running,
             waiting=waiting,
-            learned=learned,
             distributions=self.distributions.snapshot(),
             alive=alive,
             restarts=self.restarts + Counter(restarts or {}),

@@ -96,11 +96,12 @@ def test_shapes_are_learned_apart_and_old_ones_forgotten():
         for shape, cost in (("wide", superlinear), ("narrow", flat)):
             rows = sizer.choose(shape, 8)
             sizer.observe(shape, rows, cost(rows))
-    wide, narrow = sizer.curves()
+    wide, narrow = (sizer.learned(shape, sizer.curve(shape)) for shape in sizer.shapes())
     assert (wide.shape, wide.chosen_rows, narrow.shape, narrow.chosen_rows) == ("wide", 1, "narrow", 8)
     for number in range(100):
         sizer.observe(number, 1, 1.0)
-    assert len(sizer.curves()) == 64
+    assert len(sizer.shapes()) == 64
+    assert sizer.curve("wide") is None
 
 
 @given(st.lists(st.tuples(st.integers(1, 16), st.floats(1e-6, 10.0)), max_size=60), st.integers(1, 40))
@@ -109,7 +110,8 @@ def test_it_chooses_what_waits_whatever_it_saw(runs, waiting):
     for rows, seconds in runs:
         sizer.observe(None, rows, seconds)
         assert 1 <= sizer.choose(None, waiting) <= min(waiting, 16)
-    sizer.curves()
+    for shape in sizer.shapes():
+        sizer.learned(shape, sizer.curve(shape))
 
 
 def test_requests_of_several_rows_are_not_tried_for_ever():

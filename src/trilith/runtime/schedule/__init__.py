@@ -6,6 +6,7 @@ from trilith.runtime.schedule.ahead import AheadWindow
 from trilith.runtime.schedule.batcher import DynamicBatcher
 from trilith.runtime.schedule.call_queue import CallBatch, CallQueue, QueuedCall
 from trilith.runtime.schedule.config import BatchingConfig
+from trilith.runtime.schedule.cost import MeasuredSize
 from trilith.runtime.schedule.deadlines import DeadlineHeap
 from trilith.runtime.schedule.halves import Halves
 from trilith.runtime.schedule.occupancy import Occupancy
@@ -27,6 +28,7 @@ __all__ = [
     "DynamicBatcher",
     "Halves",
     "LearnedCurve",
+    "MeasuredSize",
     "Occupancy",
     "QueuePolicy",
     "QueueStatistics",

@@ -9,6 +9,8 @@ Rule 2: what counts is the mean, because it is what all runs take together; size
     little. Several in succession are no accident, and believed.
 Rule 3: forgetting. What is known of a size fades with each run of the others, and is never without doubt.
 Rule 4: between measured sizes the curve is a straight line, and beyond them the line goes on; it never falls.
+Rule 5: at most `SIZES_KEPT` sizes are kept, so that nothing here takes longer the larger a batch may be. When a new one
+    comes, that of which the least is known is forgotten; the line between its neighbours stands for it.
 
 Rule 1 is a Kalman filter of two states, the speed and the size, which share each surprise by their variances (Anderson
 and Moore, Optimal Filtering), and Rule 2 is Huber's bound on the surprise (Huber, Robust Statistics). The line
@@ -27,6 +29,8 @@ SURE_AFTER: Final = 3
 """Runs after which a size is no new one."""
 STALE_AFTER: Final = 256
 """Runs of the curve's other sizes after which half of what was known of a size is left, and it is measured again."""
+SIZES_KEPT: Final = 24
+"""Sizes of which something is known, at most."""
 _KEPT: Final = 0.5 ** (1 / STALE_AFTER)
 _WORTH: Final = 32.0  # runs, at most: they resemble one another more than chance would have it
 _SPEED: Final = 0.25  # variance of the machine's speed from run to run, in units of that of a run
@@ -61,6 +65,16 @@ class _Size:
         self.last_run = 0
         self.far: list[float] = []
 
+    def known(self, now: int) -> float:
+        """How many runs what is known is worth by now."""
+        return self.weight * _KEPT ** (now - self.last_run)
+
+    def copy(self) -> _Size:
+        """One that goes on without this one; without what was far, which only learning needs."""
+        other = _Size(self.seconds)
+        other.weight, other.runs, other.last_run = self.weight, self.runs, self.last_run
+        return other
+
 
 class CostCurve:
     """The learned t(n) of one shape."""
@@ -84,15 +98,22 @@ class CostCurve:
         took_s = max(seconds, 1e-9) / self._slow
         size = self._sizes.get(rows)
         if size is None:
+            if len(self._sizes) == SIZES_KEPT:
+                self._forget()
             size = self._sizes[rows] = _Size(took_s)
             bisect.insort(self._rows, rows)
         else:
-            size.weight *= _KEPT ** (self.observed - size.last_run)
+            size.weight = size.known(self.observed)
             size.runs += 1
             self._learn(size, took_s)
         size.last_run = self.observed
         for at, value in enumerate((1.0, rows, rows * rows, size.seconds, rows * size.seconds)):
             self._line[at] = _MEMORY * self._line[at] + value
+
+    def _forget(self) -> None:
+        least = min(self._rows, key=lambda rows: self._sizes[rows].known(self.observed))
+        del self._sizes[least]
+        self._rows.remove(least)
 
     def _learn(self, size: _Size, took_s: float) -> None:
         if size.runs == 2:
@@ -134,11 +155,10 @@ class CostCurve:
         size = self._sizes.get(rows)
         if size is None:
             return math.inf
-        weight = size.weight * _KEPT ** (self.observed - size.last_run)
-        return math.sqrt(self._noise / min(weight, _WORTH))
+        return math.sqrt(self._noise / min(size.known(self.observed), _WORTH))
 
     def measured(self) -> list[int]:
-        """The sizes that were ever run, ascending. Not to be changed."""
+        """The sizes of which something is known, ascending. Not to be changed."""
         return self._rows
 
     def seconds(self, rows: int) -> float:
@@ -157,6 +177,15 @@ class CostCurve:
         """What a batch of `rows` takes at the very most, by what is known: no longer than a larger one."""
         at = bisect.bisect_left(self._rows, rows)
         return min([self.seconds(rows), *(self._slow * self._sizes[larger].seconds for larger in self._rows[at:])])
+
+    def copy(self) -> CostCurve:
+        """One to read while this one goes on."""
+        other = CostCurve()
+        other._sizes = {rows: size.copy() for rows, size in self._sizes.items()}
+        other._rows, other._line = list(self._rows), list(self._line)
+        other._slow, other._usual, other._noise = self._slow, self._usual, self._noise
+        other.observed, other.total_s = self.observed, self.total_s
+        return other
 
     def line(self) -> tuple[float, float]:
         """`fixed_s` and `per_row_s` of the straight line through the runs."""

@@ -11,7 +11,8 @@ Rule 3: exploring is bounded. A size is tried twice when the smaller ones, which
     it took less what its rows take at the best known rate.
 Rule 4: luck does not choose. Of a size that is little known its doubt is added to what it takes, but for the size of
     all that waits; the optimism is in Rule 3 (upper confidence bounds: Auer, Cesa-Bianchi and Fischer, 2002).
-Rule 5: each shape has its own curve. Of the shapes, those used last are kept.
+Rule 5: each shape has its own curve. Of the shapes, those used last are kept, and of their sizes so few that a choice
+    takes microseconds whatever `max_rows` is (`SIZES_KEPT`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class LearnedCurve:
         chosen_rows: the size that a full queue is served in.
         fixed_s: seconds that a batch takes whatever its size, by the straight line through the runs.
         per_row_s: seconds that each row adds, by that line.
-        points: the sizes that were run.
+        points: the sizes that were run; of many, those of which the most is known.
     """
 
     shape: Hashable
@@ -128,21 +129,25 @@ class BatchSizer:
                 known.choices[limit] = best
         return choice
 
-    def curves(self) -> tuple[LearnedCurve, ...]:
-        """What was learned, by shape; the shape used last stands last."""
-        learned = []
-        for shape, known in self._shapes.items():
-            fixed_s, per_row_s = known.curve.line()
-            learned.append(
-                LearnedCurve(
-                    shape=shape,
-                    chosen_rows=self._best(known.curve, self._max_rows),
-                    fixed_s=fixed_s,
-                    per_row_s=per_row_s,
-                    points=known.curve.points(),
-                )
-            )
-        return tuple(learned)
+    def shapes(self) -> list[Hashable]:
+        """The shapes of which something was learned; the one used last stands last."""
+        return list(self._shapes)
+
+    def curve(self, shape: Hashable) -> CostCurve | None:
+        """A copy of what was learned of one shape, for `learned`; None where nothing was."""
+        known = self._shapes.get(shape)
+        return None if known is None else known.curve.copy()
+
+    def learned(self, shape: Hashable, curve: CostCurve) -> LearnedCurve:
+        """What a copy says. It touches nothing that changes, so no lock need be held."""
+        fixed_s, per_row_s = curve.line()
+        return LearnedCurve(
+            shape=shape,
+            chosen_rows=self._best(curve, self._max_rows),
+            fixed_s=fixed_s,
+            per_row_s=per_row_s,
+            points=curve.points(),
+        )
 
     def _best(self, curve: CostCurve, limit: int) -> int:
         """The smallest size that gives as many rows a second as any; among those measured, and the limit itself."""
