@@ -154,9 +154,7 @@ def _beside(rates: list[float], ratios: list[float]) -> str:
     return f"{statistics.median(rates):.1f} ({statistics.median(ratios):.2f} x: {min(ratios):.2f} to {max(ratios):.2f})"
 
 
-async def _serve(
-    workload: Workload, size: int, effort: Effort
-) -> _Served:
+async def _serve(workload: Workload, size: int, effort: Effort) -> _Served:
     """Rows a second with batches of at most `size` rows; for 0, learned: at the beginning, and when it has learned."""
     with tempfile.TemporaryDirectory() as folder:
         workload.write(Path(folder) / "m", size)
