@@ -82,6 +82,7 @@ class Supervision(Generic[Content]):
         self._gateway = GatewayWatch(unresponsive_s=charge.unresponsive_s, start_s=charge.limits.start_s)
         self._backoff = StartBackoff()
         self._not_ready: Sequence[str] = ()  # models of the repository
+        self._seed_missing: Start | None = None  # it could not be started
         self._ran: set[tuple[str, int]] = set()  # of which service and revision a replica was ready
         self._told: set[tuple[int, str]] = set()  # failures whose traceback a person has seen
         self._orders: list[Order[Content]] = []
@@ -157,7 +158,37 @@ class Supervision(Generic[Content]):
         self._tell(f"the gateway ended ({cause}); starting another, replicas keep running")
         self._order(StartGateway(not_before))
 
+    def gateway_not_started(self, reason: str, now: float) -> None:
+        """Its process could not be started: tried again as if it had ended at once."""
+        self._tell(reason)
+        if self.stopping:
+            return
+        not_before = self._gateway.exited(now, served=False)
+        if not_before is None:
+            self._tell("the gateway could not be started again and again; giving up")
+            self._give_up()
+            return
+        self._order(StartGateway(not_before))
+
     # Replicas
+
+    def replica_not_started(self, start: Start, reason: str, now: float) -> None:
+        """The process that was ordered could not be started: tried again later, and for ever while others serve.
+
+        Of several that were ordered at once, one counts.
+        """
+        key = start.service, start.revision
+        if self.stopping or now < self._backoff.not_before(key):
+            return
+        self._tell(reason)
+        self._backoff.exited(key, ready_for_s=0.0 if self.book.running(*key) else None, now=now)
+        if start.service != SEED:
+            self._check_given_up(*key)
+        elif start.revision == self.revisions.newest:
+            if self._backoff.given_up(key):
+                self._not_loaded()
+            else:
+                self._seed_missing = start
 
     def replica_started(self, start: Start, *, replica_id: int, pid: int, now: float) -> None:
         """The process that was ordered runs; its id is one of `book.new_id`."""
@@ -244,7 +275,8 @@ class Supervision(Generic[Content]):
             self._backoff.exited(key, ready_for_s=ready_for_s, now=now, explained=explained)
             self.book.count_restart(replica.service)
             self._tell(f"a replica of {replica.service} (pid {replica.pid}) ended: {cause}")
-        self._check_given_up(replica)  # an expected end may be that of one which took too long to start
+        # An expected end may be that of one which took too long to start.
+        self._check_given_up(replica.service, replica.revision)
 
     # Changes
 
@@ -265,13 +297,17 @@ class Supervision(Generic[Content]):
         """The first worker of a revision died before it could say what the application is."""
         if not replica.failure:
             self._tell(f"{self._charge.target}: the worker ended before it had loaded the target")
+        self._not_loaded()
+
+    def _not_loaded(self) -> None:
+        """It cannot be known what the newest revision is."""
         if self.revisions.wanted is None:
             self._cannot_serve()
         else:
             self._tell("the change cannot be loaded; the revision before it keeps serving")
 
-    def _check_given_up(self, replica: Replica) -> None:
-        key = service, revision = replica.service, replica.revision
+    def _check_given_up(self, service: str, revision: int) -> None:
+        key = service, revision
         wanted = self.revisions.wanted
         if not self._backoff.given_up(key) or wanted is None or revision != wanted.number:
             return  # what is not wanted any more is not missed
@@ -286,7 +322,7 @@ class Supervision(Generic[Content]):
             self._cannot_serve()
             return
         self._tell("the change cannot be started; the revision before it keeps serving")
-        for entry in wanted.desired if wanted is not None else ():
+        for entry in (*(wanted.desired if wanted is not None else ()), *self.revisions.desired):
             self._backoff.forget((entry.service, entry.revision))
         self._deploy(self.revisions.wanted)
 
@@ -317,6 +353,14 @@ class Supervision(Generic[Content]):
                 self._drain(action.replica_id, now)
             else:
                 self.replica_unwell(action.replica_id, action.reason, now)
+        seed = self._seed_missing
+        if seed is not None and seed.revision == self.revisions.newest:
+            not_before = self._backoff.not_before((SEED, seed.revision))
+            if now >= not_before:
+                self._seed_missing = None
+                steps.append(seed)
+            else:
+                wake_at = not_before if wake_at is None else min(wake_at, not_before)
         return [*steps, *self.take_orders()], wake_at
 
     def announce(self) -> None:
@@ -354,6 +398,10 @@ class Supervision(Generic[Content]):
                 f"stopping; requests in flight get up to {self._charge.limits.drain_s:g} s"
                 " (Ctrl-C again ends them at once)"
             )
+        self.stopping = True
+
+    def ends(self) -> None:
+        """The agent ends, for whatever reason: nothing is started any more."""
         self.stopping = True
 
     def stopped(self) -> None:

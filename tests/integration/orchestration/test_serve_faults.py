@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -107,6 +108,27 @@ def test_killed_gateway_is_replaced_and_replicas_keep_running(serve):
     server.wait_until(lambda: server.post("/doubled", {"x": [2.0]}) == (200, [4.0]))
     server.wait_until(lambda: server.status()["ready"])
     assert server.replica_pids("Calls") + server.replica_pids("Doubler") == replicas
+
+
+def test_a_system_that_starts_no_process_for_a_while_does_not_end_the_server(serve):
+    server = serve(CALLS, "--replicas", "2")
+    agent = server.process.pid
+    normal = resource.prlimit(agent, resource.RLIMIT_NOFILE)
+    resource.prlimit(agent, resource.RLIMIT_NOFILE, (3, normal[1]))  # no descriptor for a pipe to a child
+    try:
+        before = server.replica_pids("Calls")
+        os.kill(before[0], signal.SIGKILL)
+        server.wait_line("could not be started: [Errno 24] Too many open files")
+        assert server.post("/echo", {"x": [1.0]}) == (200, [1.0]), "by the other"
+        seen = len(server.lines)
+        os.kill(server.gateway_pid(), signal.SIGKILL)
+        server.wait_line("could not be started: [Errno 24] Too many open files", after=seen)
+    finally:
+        resource.prlimit(agent, resource.RLIMIT_NOFILE, normal)
+    server.wait_until(lambda: server.status()["ready"] and len(server.replica_pids("Calls")) == 2)
+    assert before[0] not in server.replica_pids("Calls")
+    assert server.post("/echo", {"x": [2.0]}) == (200, [2.0])
+    assert server.terminate() == 0
 
 
 def test_killed_agent_takes_everything_with_it(serve):

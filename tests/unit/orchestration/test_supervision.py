@@ -59,6 +59,7 @@ class World(RuleBasedStateMachine):
         self.lines: list[str] = []
         self.announced = 0
         self.gateway_gave_up = False
+        self.failing = 0  # so many starts are refused by the system
 
     # Carrying out
 
@@ -101,7 +102,15 @@ class World(RuleBasedStateMachine):
                 case _:
                     pytest.fail(f"nobody asked for {step}")
 
+    def is_refused(self):
+        self.failing -= self.failing > 0
+        return self.failing > 0
+
     def start(self, order):
+        if self.is_refused():
+            self.sup.replica_not_started(order, "Resource temporarily unavailable", self.now)
+            self.carry_out()
+            return
         replica_id = self.sup.book.new_id()
         self.workers[replica_id] = Worker(replica_id, order.service, order.revision)
         self.sup.replica_started(order, replica_id=replica_id, pid=1000 + replica_id, now=self.now)
@@ -123,8 +132,13 @@ class World(RuleBasedStateMachine):
     def gateway_starts(self):
         self.now = max(self.now, self.gateway_not_before)
         self.gateway_not_before = None
-        self.gateway = Gateway()
         self.sup.gateway_starts()
+        if self.is_refused():
+            self.sup.gateway_not_started("Resource temporarily unavailable", self.now)
+            self.gateway_gave_up = self.sup.failed
+            self.carry_out()
+            return
+        self.gateway = Gateway()
         self.sup.gateway_started(self.now)
         self.carry_out()
 
@@ -147,6 +161,10 @@ class World(RuleBasedStateMachine):
         self.sup.gateway_exited("killed by SIGKILL", self.now)
         self.gateway_gave_up = self.sup.failed
         self.carry_out()
+
+    @rule(times=st.integers(0, 12))
+    def the_system_is_short_of_something(self, times):
+        self.failing = times
 
     @rule()
     def change(self):
@@ -249,6 +267,7 @@ class World(RuleBasedStateMachine):
         if self.sup.stopping:
             return
         before = self.announced
+        self.failing = 0
         if self.gateway_not_before is not None:
             self.gateway_starts()
         self.change()
@@ -303,6 +322,63 @@ def test_without_reload_a_target_that_cannot_be_loaded_is_the_end():
     silent.replica_exited(1, "exit code 1", 1.0)
     assert silent.failed
     assert told(silent) == ["app:Echo: the worker ended before it had loaded the target"]
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_process_that_the_system_does_not_start_is_tried_again_ever_more_slowly(served):
+    sup = supervised(reload=False)
+    sup.described(1, revision(1, {"A": 3}), 0.0, bounded=False)
+    sup.gateway_loaded(1, 0.0, not_ready=[])
+    if served:
+        sup.replica_serving(1, 0.0)
+    else:
+        sup.replica_exited(1, "killed by SIGKILL", 0.0)
+    now, waits, lines = 0.0, [], []
+    while not sup.stopping and len(waits) < 20:
+        steps, wake_at = sup.converge(now)
+        starts = [step for step in steps if isinstance(step, Start)]
+        if not starts:
+            waits.append(round(wake_at - now, 6))
+            now = wake_at
+            continue
+        assert starts == [Start("A", 1)] * (2 if served else 3)
+        for start in starts:
+            sup.replica_not_started(start, "no process for A: no memory", now)
+        lines += told(sup)
+    assert waits == sorted(waits)
+    assert "no process for A: no memory" in lines
+    if served:
+        assert not sup.stopping
+        assert waits[-1] == 10.0
+    else:
+        assert sup.failed
+        assert len(waits) == 5
+        assert lines[-1] == "A could not be started 6 times in a row; giving up"
+        assert len(lines) == 6, "of several at once, one counts"
+
+
+def test_the_first_worker_and_the_gateway_are_tried_again_too():
+    sup: Supervision[str] = Supervision(charge(reload=False))
+    sup.gateway_starts()
+    sup.gateway_not_started("no process for the gateway: no memory", 0.0)
+    line, again = sup.take_orders()
+    assert line == orders.Tell("no process for the gateway: no memory")
+    assert isinstance(again, orders.StartGateway)
+    assert again.not_before > 0.0
+    seed = Start(SEED, sup.revisions.begin())
+    sup.replica_not_started(seed, "no process for the worker: no memory", 0.0)
+    steps, wake_at = sup.converge(0.0)
+    assert steps == [orders.Tell("no process for the worker: no memory")]
+    assert wake_at is not None
+    assert wake_at > 0.0
+    assert sup.converge(wake_at)[0] == [seed]
+    assert sup.converge(wake_at)[0] == []
+    for _ in range(5):
+        assert not sup.stopping
+        sup.replica_not_started(seed, "no process for the worker: no memory", wake_at)
+        _, wake_at = sup.converge(wake_at)
+        wake_at = wake_at or 0.0
+    assert sup.failed
 
 
 def test_with_reload_the_next_change_may_mend_it():

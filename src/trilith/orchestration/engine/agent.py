@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ class Agent:
         self._children = Children(limits)
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._starting: set[asyncio.Task[None]] = set()  # of them, those that may start a process
         self._wake: asyncio.TimerHandle | None = None
 
     async def run(self) -> int:
@@ -71,14 +72,14 @@ class Agent:
         with self._launcher:
             for signal_number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(signal_number, self._signalled, signal_number)
-            loop.call_later(_REMIND_S, self._remind)
-            self._look_after_gateway()
-            await self._start_gateway()
-            if not self._launcher.serves_repository:
-                await self._start_revision()
-                if self._options.reload:
-                    self._spawn(self._watch())
             try:
+                self._spawn(self._remind())
+                self._spawn(self._look_after_gateway())
+                await self._start_gateway()
+                if not self._launcher.serves_repository:
+                    await self._start_revision()
+                    if self._options.reload:
+                        self._spawn(self._watch(), starts=True)
                 while not self._supervision.stopping:
                     await self._changed.wait()
                     self._changed.clear()
@@ -94,7 +95,13 @@ class Agent:
 
     async def _start_gateway(self) -> None:
         self._supervision.gateway_starts()
-        self._children.gateway = gateway = await self._launcher.start_gateway(quiet_start=self._terminal.is_live)
+        try:
+            gateway = await self._launcher.start_gateway(quiet_start=self._terminal.is_live)
+        except SetupError as error:
+            self._supervision.gateway_not_started(error.message, self._now())
+            self._happened()
+            return
+        self._children.gateway = gateway
         self._supervision.gateway_started(self._now())
         self._happened()
         self._spawn(self._follow_gateway(gateway))
@@ -108,9 +115,14 @@ class Agent:
         replica_id = self._supervision.book.new_id()
         known = self._supervision.revisions.find(start.revision)
         cpu = known.content.cpu.get(start.service) if known is not None else None
-        worker = await self._launcher.start_worker(
-            start.service, replica_id=replica_id, revision=start.revision, cpu=cpu
-        )
+        try:
+            worker = await self._launcher.start_worker(
+                start.service, replica_id=replica_id, revision=start.revision, cpu=cpu
+            )
+        except SetupError as error:
+            self._supervision.replica_not_started(start, error.message, self._now())
+            self._happened()
+            return
         self._children.workers[replica_id] = worker
         self._supervision.replica_started(start, replica_id=replica_id, pid=worker.pid, now=self._now())
         self._spawn(self._follow_worker(replica_id, start.revision, worker))
@@ -221,7 +233,7 @@ class Agent:
             case orders.Announce():
                 self._announce(order)
             case orders.StartGateway():
-                self._spawn(self._start_another_gateway(order.not_before))
+                self._spawn(self._start_another_gateway(order.not_before), starts=True)
             case _:
                 self._children.obey(order)
 
@@ -253,17 +265,19 @@ class Agent:
         )
         self._terminal.started()
 
-    def _look_after_gateway(self) -> None:
-        gateway = self._children.gateway
-        if gateway is not None:
-            self._supervision.look_at_gateway(gateway.pid, self._now())
-            self._carry_out()
-        asyncio.get_running_loop().call_later(self._options.unresponsive_s / 4, self._look_after_gateway)
+    async def _look_after_gateway(self) -> None:
+        while True:
+            gateway = self._children.gateway
+            if gateway is not None:
+                self._supervision.look_at_gateway(gateway.pid, self._now())
+                self._carry_out()
+            await asyncio.sleep(self._options.unresponsive_s / 4)
 
-    def _remind(self) -> None:
-        if self._supervision.remind():
+    async def _remind(self) -> None:
+        await asyncio.sleep(_REMIND_S)
+        while self._supervision.remind():
             self._carry_out()
-            asyncio.get_running_loop().call_later(_REMIND_S, self._remind)
+            await asyncio.sleep(_REMIND_S)
 
     # Ending
 
@@ -272,27 +286,36 @@ class Agent:
         self._happened()
 
     async def _stop(self) -> None:
-        self._supervision.stopping = True
+        self._supervision.ends()
         if self._wake is not None:
             self._wake.cancel()
+        await _cancel(self._starting)  # from here on the children are those that there are
         self._launcher.stop_listening()
         book = self._supervision.book
         await self._children.end({r.replica_id for r in book.all() if r.state is ReplicaState.STARTING})
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await _cancel(self._tasks)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], *, starts: bool = False) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
+        if starts:
+            self._starting.add(task)
         task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._starting.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._supervision.agent_failed(error)
             self._happened()
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    cancelled = list(tasks)
+    for task in cancelled:
+        task.cancel()
+    await asyncio.gather(*cancelled, return_exceptions=True)
 
 
 def _python_files(target: str) -> list[str]:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from trilith.errors import Bug
+from trilith.errors import Bug, SetupError
 from trilith.orchestration.engine.control import AnyMessage
 from trilith.orchestration.engine.control_channel import ControlChannel, open_channel
 
@@ -62,19 +62,30 @@ class ChildProcess:
         """Runs `python -P -m module NAME CONTROL_FD PARENT_PID ARGUMENTS` with the file descriptors passed on.
 
         `name` is for people who look at the processes of a machine.
+
+        Raises:
+            SetupError: the system does not start one more process: it has no memory, process or descriptor for it.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                # -P: a `json.py` in the current folder is the application's, which puts its folder on the path itself.
-                *("-P", "-m", module, name, str(theirs.fileno()), str(os.getpid()), arguments),
-                pass_fds=(theirs.fileno(), *pass_fds),
-                stdin=asyncio.subprocess.DEVNULL,
-                process_group=0,  # a terminal's Ctrl-C is the agent's alone: it stops the others in their order
-                env=environment,
-            )
-        return cls(process, await open_channel(ours))
+        command = ("-P", "-m", module, name)  # -P: a `json.py` in the current folder is the application's
+        with contextlib.ExitStack() as undo:
+            try:
+                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+                undo.callback(ours.close)
+                with theirs:
+                    process = await asyncio.create_subprocess_exec(
+                        sys.executable,
+                        *(*command, str(theirs.fileno()), str(os.getpid()), arguments),
+                        pass_fds=(theirs.fileno(), *pass_fds),
+                        stdin=asyncio.subprocess.DEVNULL,
+                        process_group=0,  # a terminal's Ctrl-C is the agent's alone: it stops the others in their order
+                        env=environment,
+                    )
+                undo.callback(_kill, process)
+                child = cls(process, await open_channel(ours))
+            except (OSError, RuntimeError) as error:  # the second is Python's, for a thread that cannot be started
+                raise SetupError(f"the process of {name} could not be started: {error}") from error
+            undo.pop_all()
+        return child
 
     @property
     def pid(self) -> int:
@@ -92,9 +103,7 @@ class ChildProcess:
 
     def kill(self) -> None:
         """SIGKILL, if it still runs."""
-        with contextlib.suppress(ProcessLookupError):
-            if self.alive:
-                self._process.kill()
+        _kill(self._process)
 
     async def messages(self) -> AsyncIterator[AnyMessage]:
         """What it says until it exits. The channel alone does not tell: a child of its own may keep it open."""
@@ -115,3 +124,9 @@ class ChildProcess:
         except TimeoutError:
             self.kill()
             await self.wait()
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if process.returncode is None:
+            process.kill()
