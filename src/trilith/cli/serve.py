@@ -134,6 +134,7 @@ def serve(
         Send the text of exceptions in your code to clients.
     """
     from trilith.orchestration import RepositoryOptions, ServeOptions, serve_forever
+    from trilith.wire.frames import FrameLimits
     from trilith.wire.oip_options import ProtocolOptions, checked_pattern, checked_restrictions
 
     target = str(target)
@@ -164,7 +165,7 @@ def serve(
         ("--model-load-retry-count", model_load_retry_count, 0, 1024),
         ("--drain-timeout-s", drain_timeout_s, 0, math.inf),
         ("--unresponsive-timeout-s", unresponsive_timeout_s, 0.001, math.inf),
-        ("--max-body-mb", max_body_mb, 1, 1 << 20),
+        ("--max-body-mb", max_body_mb, 1, FrameLimits().max_body_bytes >> 20),
     ):
         if not least <= number <= most or number == math.inf:
             allowed = f"at least {least:g} and finite" if most == math.inf else f"from {least:g} to {most:g}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
 from trilith.errors import InvalidConfig
+from trilith.wire.batches import LARGEST_BATCH
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _ROUTE: Final = re.compile(r"/[A-Za-z0-9_./~-]*")
@@ -40,7 +41,7 @@ class Batch:
     """Joins single calls of a method into lists. A batch leaves as soon as an instance is free.
 
     Attributes:
-        max_size: most calls in one batch.
+        max_size: most calls in one batch, up to 4096. Fewer leave together when they are large: one frame takes 1 GiB.
         max_wait_ms: how long an under-full batch may wait for more calls, in milliseconds. 0 never waits to fill.
     """
 
@@ -48,7 +49,7 @@ class Batch:
     max_wait_ms: float = 0.0
 
     def __post_init__(self) -> None:
-        _whole("batch: max_size", self.max_size, 1, 65536)
+        _whole("batch: max_size", self.max_size, 1, LARGEST_BATCH)
         _positive("batch: max_wait_ms", self.max_wait_ms, zero=True)
 
 

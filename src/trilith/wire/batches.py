@@ -11,7 +11,16 @@ from typing import Final, TypeVar
 import msgspec
 
 from trilith.errors import InvalidInput
+from trilith.wire.frames import HEADER_BYTES, TABLE_ENTRY, Buffer, FrameLimits
 
+_LIMITS: Final = FrameLimits()
+_REST_BYTES: Final = HEADER_BYTES + 64  # of a frame: what no item has a part in
+_ITEM_BYTES: Final = 64  # of an item: the most that its numbers and lengths take
+
+LARGEST_BATCH: Final = _LIMITS.max_buffers
+"""Most calls in one batch: nearly each has a buffer."""
+FULL: Final = 1 << 30
+"""The bulk of all that one frame carries."""
 FLAG_BATCH: Final = 1
 """Frame flag of a call: the meta is that of a batch."""
 
@@ -40,6 +49,21 @@ _Item = TypeVar("_Item", BatchItem, BatchItemResult)
 _encoder: Final = msgspec.msgpack.Encoder()
 _items: Final = msgspec.msgpack.Decoder(list[BatchItem])
 _results: Final = msgspec.msgpack.Decoder(list[BatchItemResult])
+
+
+def bulk_of(meta_bytes: int, buffers: Sequence[Buffer], limits: FrameLimits = _LIMITS) -> int:
+    """How much an item takes of a batch's frame, in parts of `FULL`, by whichever limit it comes nearest to.
+
+    Items that have `FULL` together, or less, go into one frame. Buffers count as inline, wherever they will travel.
+    """
+    padded_bytes = TABLE_ENTRY.size + 7
+    own_bytes = meta_bytes + _ITEM_BYTES
+    frame_bytes = own_bytes + sum(memoryview(buffer).nbytes + padded_bytes for buffer in buffers)
+    return max(
+        -(-FULL * frame_bytes // (limits.max_frame_bytes - _REST_BYTES)),
+        -(-FULL * own_bytes // (limits.max_meta_bytes - _REST_BYTES)),
+        -(-FULL * len(buffers) // limits.max_buffers),
+    )
 
 
 def encode_batch(items: Sequence[BatchItem] | Sequence[BatchItemResult]) -> bytes:

@@ -87,6 +87,11 @@ class FrameLimits:
             if not 0 < value < bound:
                 raise InvalidConfig(f"frame limits: {name}: expected 1 to {bound - 1}, got {value}")
 
+    @property
+    def max_body_bytes(self) -> int:
+        """The largest single buffer that a frame carries beside any metadata."""
+        return max(0, self.max_frame_bytes - self.max_meta_bytes - HEADER_AND_ENTRY.size - 2 * 7)
+
 
 class SharedPart(msgspec.Struct, frozen=True, gc=False):
     """A buffer that lies in shared memory: `size` bytes at the start of a slot."""

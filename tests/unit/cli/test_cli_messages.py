@@ -106,6 +106,7 @@ def test_what_no_command_understands_is_one_sentence(say, arguments, message):
         ["--model-load-timeout-s", "-1"],
         ["--drain-timeout-s", "-0.5"],
         ["--drain-timeout-s", "inf"],
+        ["--max-body-mb", "1008"],
         ["--unresponsive-timeout-s", "0"],
         ["--max-body-mb", "0"],
     ],

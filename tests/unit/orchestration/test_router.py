@@ -10,17 +10,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from trilith.errors import NotFound, QueueFull, TrilithError
+from trilith.errors import NotFound, PayloadTooLarge, QueueFull, TrilithError
 from trilith.net.transport import LostCall, Reply
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.links import ReplicaLink
 from trilith.orchestration.engine.router import Router
 from trilith.wire.batches import FLAG_BATCH, BatchItemResult, decode_batch, encode_batch
+from trilith.wire.frames import FrameLimits, check_size
 
 
 class FakePeer:
-    """A connection whose other end the test plays."""
+    """A connection whose other end the test plays. `carries`: most buffers of a call; it refuses those with more."""
 
     def __init__(self, grant=2):
         self.grant = grant
@@ -28,6 +29,7 @@ class FakePeer:
         self.cancelled = set()
         self.stopped = set()
         self.next_id = 0
+        self.carries = 4096
         self.on_credits = None
         self.last_heard_at = time.monotonic()
 
@@ -41,6 +43,8 @@ class FakePeer:
 
     def call(self, meta, buffers, on_reply, *, deadline=None, flags=0):
         assert self.credits > 0
+        if len(buffers) > self.carries:
+            raise PayloadTooLarge(f"expected at most {self.carries} buffers, got {len(buffers)}")
         self.next_id += 1
         self.calls[self.next_id] = (meta, list(buffers), on_reply, flags)
         return self.next_id
@@ -145,6 +149,12 @@ class RouterMachine(RuleBasedStateMachine):
             self.router.fail(call, error)
         self.calls.append(call)
 
+    @precondition(lambda self: self.links)
+    @rule(data=st.data(), carries=st.sampled_from([0, 1, 4096]))
+    def narrow(self, data, carries):
+        """From now on the connection refuses calls, or batches, that are larger."""
+        data.draw(st.sampled_from(self.links)).peer.carries = carries
+
     def busy(self):
         return [(link, call_id) for link in self.links for call_id in link.peer.calls]
 
@@ -189,6 +199,16 @@ class RouterMachine(RuleBasedStateMachine):
                     assert not [call for call in waiting if not call.settled]
                 if not deployment.alike(revision) and revision < self.revision:
                     assert not [call for call in waiting if not call.settled]
+
+    @invariant()
+    def what_a_replica_was_not_given_it_is_not_said_to_hold(self):
+        for link in self.links:
+            batches = [call_id for call_id, (*_, flags) in link.peer.calls.items() if flags & FLAG_BATCH]
+            assert len(link.batching) == len(batches), (link.batching, link.peer.calls)
+            assert set(link.calls) <= set(link.peer.calls)
+        for call in self.calls:
+            if not call.settled and call.link is not None:
+                assert any(call is held or (type(held) is list and call in held) for held in call.link.calls.values())
 
     @invariant()
     def only_the_published_revision_is_called(self):
@@ -430,3 +450,59 @@ def test_an_answer_that_cannot_be_sent_is_an_error_for_the_caller():
     router.submit(call)
     link.peer.answer(1)
     assert call.sink.outcomes == [TrilithError.code]
+
+
+def test_a_batch_that_cannot_be_sent_fails_and_the_next_is_served():
+    many = route("many", batch_rows=4)
+    router = _router(many)
+    link = _link(grant=1)
+    router.add(link)
+    running, *refused = calls = [_call(many) for _ in range(4)]
+    for call in calls:
+        router.submit(call)
+    link.peer.carries = 2
+    link.peer.answer(1)
+    assert running.sink.outcomes == ["ok"]
+    assert [call.sink.outcomes for call in refused] == [["payload_too_large"]] * 3
+    assert (link.batching, link.calls, router.waiting("S")) == (set(), {}, 0)
+    later = _call(many)
+    router.submit(later)
+    link.peer.answer(2)
+    assert later.sink.outcomes == ["ok"]
+
+
+def test_a_call_that_cannot_be_sent_fails_and_those_behind_it_go_on():
+    plain = route("plain")
+    router = _router(plain)
+    link = _link(grant=1)
+    router.add(link)
+    first, large, last = calls = [_call(plain) for _ in range(3)]
+    large.buffers = (b"b", b"b")
+    for call in calls:
+        router.submit(call)
+    link.peer.carries = 1
+    link.peer.answer(1)
+    assert (first.sink.outcomes, large.sink.outcomes) == (["ok"], ["payload_too_large"])
+    link.peer.answer(2)
+    assert last.sink.outcomes == ["ok"]
+
+
+def test_a_batch_has_no_more_than_a_frame_carries():
+    """300 calls with a head of 60 kB each are over its 16 MiB of metadata."""
+    many = route("many", batch_rows=400, queue_limit=400)
+    router = _router(many)
+    link = _link(grant=1)
+    router.add(link)
+    calls = [_call(many) for _ in range(301)]
+    for call in calls:
+        call.meta = bytes(60_000)
+        router.submit(call)
+    sizes = []
+    while link.peer.calls:
+        [(call_id, (meta, buffers, _, _))] = link.peer.calls.items()
+        sizes.append(len(buffers))
+        check_size(len(meta), len(meta), len(buffers), FrameLimits())
+        link.peer.answer(call_id, ok=False)
+    assert sum(sizes) == 301
+    assert len(sizes) == 3
+    assert all(call.sink.outcomes == ["service_failed"] for call in calls)

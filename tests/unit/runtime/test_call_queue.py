@@ -77,9 +77,11 @@ class CallQueueMachine(RuleBasedStateMachine):
         max_wait_s=st.sampled_from([0.0, 1.0]),
         max_waiting=st.integers(1, 6),
         places=st.integers(0, 3),
+        max_bulk=st.sampled_from([0, 4]),
     )
-    def begin(self, max_size, max_wait_s, max_waiting, places):
-        self.queue = queue_of(max_size=max_size, max_wait_s=max_wait_s, max_waiting=max_waiting)
+    def begin(self, max_size, max_wait_s, max_waiting, places, max_bulk):
+        self.queue = queue_of(max_size=max_size, max_wait_s=max_wait_s, max_waiting=max_waiting, max_bulk=max_bulk)
+        self.max_bulk = max_bulk
         self.max_size, self.max_wait_s, self.max_waiting, self.places = max_size, max_wait_s, max_waiting, places
         self.now = 0.0
         self.waiting = []  # (call, when it came), oldest first
@@ -98,14 +100,17 @@ class CallQueueMachine(RuleBasedStateMachine):
             gone, self.waiting = self.waiting[: len(batch.calls)], self.waiting[len(batch.calls) :]
             assert batch.calls == [call for call, _ in gone], "first in, first out"
             assert len(batch.calls) <= self.max_size
-            full = len(batch.calls) == self.max_size
+            bulk = sum(call.bulk for call in batch.calls)
+            assert not self.max_bulk or bulk <= self.max_bulk or len(batch.calls) == 1
+            full = len(batch.calls) == self.max_size or 0 < self.max_bulk <= bulk
+            full = full or bool(self.waiting and 0 < self.max_bulk < bulk + self.waiting[0][0].bulk)
             assert full or not self.waiting, "what could go together went together"
             assert full or gone[0][1] + self.max_wait_s <= self.now, "no batch leaves before its window closes"
             self.running.append(batch)
 
-    @rule(again=st.booleans())
-    def call(self, again):
-        call = QueuedCall()
+    @rule(again=st.booleans(), bulk=st.integers(0, 5))
+    def call(self, again, bulk):
+        call = QueuedCall(bulk)
         if not again:
             try:
                 self.queue.admit(self.free)

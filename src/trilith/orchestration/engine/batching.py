@@ -3,7 +3,8 @@
 Rule 1: `CallQueue` decides; this file only moves its batches to replicas and back.
 Rule 2: a replica runs one batch of a method at a time, so what arrives meanwhile joins the next one.
 Rule 3: each item of a batch is settled by itself: expired, cancelled and failing items harm no other.
-Rule 4: a window that closes is a timer of its own, at the instant that the queue names.
+Rule 4: a batch is what one frame carries. Nothing is noted of one before it is handed over: a refusal leaves no trace.
+Rule 5: a window that closes is a timer of its own, at the instant that the queue names.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.calls import LinkedDeployment, PendingCall
 from trilith.orchestration.engine.links import ReplicaLink
 from trilith.runtime import CallBatch, CallQueue, QueuedCall
-from trilith.wire.batches import FLAG_BATCH, BatchItem, decode_batch_result, encode_batch
+from trilith.wire.batches import FLAG_BATCH, FULL, BatchItem, bulk_of, decode_batch_result, encode_batch
 
 if TYPE_CHECKING:
     from trilith.orchestration.engine.router import Router
@@ -35,7 +36,7 @@ class BatchTicket(QueuedCall):
     __slots__ = ("call", "queue")
 
     def __init__(self, call: PendingCall, queue: BatchQueue) -> None:
-        super().__init__()
+        super().__init__(bulk_of(len(call.meta), call.buffers))
         self.call = call
         self.queue = queue
 
@@ -56,6 +57,7 @@ class BatchQueue:
             max_size=route.batch_rows,
             max_wait_s=route.batch_wait_s,
             max_waiting=route.queue_limit,
+            max_bulk=FULL,
         )
         self._timer: asyncio.TimerHandle | None = None  # for the end of the window that closes next
 
@@ -111,6 +113,7 @@ class BatchQueue:
             if batch is not None:
                 self._send(link, batch)
         due = self._queue.next_window_end()
+        self._stop_timer()  # that of a call which came while another was told that it cannot be sent
         if due is not None:
             delay_s = max(0.0, due - now)
             self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.pump(self._router.now()))
@@ -130,12 +133,7 @@ class BatchQueue:
     def _send(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
         now = self._router.now()
         calls = [ticket.call for ticket in batch.calls]
-        for call in calls:
-            call.attempt += 1
-            call.link = link
-            call.sent_at = now
         items = [BatchItem(meta=call.meta, deadline=call.deadline, buffer_count=len(call.buffers)) for call in calls]
-        link.batching.add(self._route.method)
         call_id = 0
 
         def on_reply(reply: Reply) -> None:
@@ -143,14 +141,26 @@ class BatchQueue:
             self._replied(calls, reply)
             self._finished(link, batch)
 
-        call_id = link.peer.call(
-            encode_batch(items),
-            [buffer for call in calls for buffer in call.buffers],
-            on_reply,
-            deadline=max(call.deadline for call in calls),
-            flags=FLAG_BATCH,
-        )
+        try:
+            call_id = link.peer.call(
+                encode_batch(items),
+                [buffer for call in calls for buffer in call.buffers],
+                on_reply,
+                deadline=max(call.deadline for call in calls),
+                flags=FLAG_BATCH,
+            )
+        except TrilithError as error:
+            self._queue.over(batch)
+            for call in calls:
+                call.ticket = None
+                self._router.fail(call, error)
+            return
+        for call in calls:
+            call.attempt += 1
+            call.link = link
+            call.sent_at = now
         batch.run = call_id
+        link.batching.add(self._route.method)
         link.calls[call_id] = calls
         self._router.observe_batch(self._route, len(calls))
 

@@ -194,13 +194,18 @@ class Router:
             self._fail(call, Cancelled("the caller went away"))  # another replica that called is owed an answer still
 
     def send(self, link: ReplicaLink, call: PendingCall, now: float) -> None:
-        """Hands one call to one replica that has room."""
+        """Hands one call to one replica that has room. One that cannot be sent fails: it has left its queue."""
+        try:
+            call_id = link.peer.call(
+                call.meta, call.buffers, lambda reply: self._replied(link, call, reply), deadline=call.deadline
+            )
+        except TrilithError as error:
+            self._fail(call, error)
+            return
+        call.call_id = call_id
         call.attempt += 1
         call.link = link
         call.sent_at = now
-        call.call_id = call_id = link.peer.call(
-            call.meta, call.buffers, lambda reply: self._replied(link, call, reply), deadline=call.deadline
-        )
         link.calls[call_id] = call
 
     def _place_again(self, call: PendingCall, *, first: bool) -> None:

@@ -245,6 +245,7 @@ class DynamicBatcher(Generic[ItemT]):
                 head is None
                 or lane.shape != shape
                 or lane.rows != sum(item.rows for item in members)
+                or lane.bulk != sum(item.bulk for item in members)
                 or lane.ripe != sum(item._ripe for item in members)
                 or sorted(lane.ranks) != lane.ranks
                 or any(item._rank >> 1 != item.priority for item in members)
@@ -289,7 +290,14 @@ class DynamicBatcher(Generic[ItemT]):
         )
 
     def _may_leave(self, lane: Lane[ItemT]) -> bool:
-        return lane.rows >= self._enough or lane.ripe > 0 or self._draining or self.config.max_wait_s == 0.0
+        config = self.config
+        return (
+            lane.rows >= self._enough
+            or lane.ripe > 0
+            or self._draining
+            or config.max_wait_s == 0.0
+            or 0 < config.max_batch_bulk <= lane.bulk
+        )
 
     def _announce(self, lane: Lane[ItemT]) -> None:
         head = lane.head()
@@ -316,13 +324,15 @@ class DynamicBatcher(Generic[ItemT]):
 
     def _take(self, lane: Lane[ItemT]) -> list[ItemT]:
         limit = self._target(lane)
+        most_bulk = self.config.max_batch_bulk
         batch: list[ItemT] = []
-        rows = 0
+        rows = bulk = 0
         while (item := lane.head()) is not None:
             # The first always goes: when it is larger than a preferred size, waiting would not make it smaller.
-            if batch and rows + item.rows > limit:
+            if batch and (rows + item.rows > limit or 0 < most_bulk < bulk + item.bulk):
                 break
             rows += item.rows
+            bulk += item.bulk
             batch.append(item)
             self._remove(item, announce=False)
         if lane.rows and self._may_leave(lane):

@@ -31,14 +31,17 @@ _UNBOUNDED_ROWS: Final = 1 << 40  # the bound is `admit`: a call that was accept
 class QueuedCall(Waiting):
     """A call of a batched method. Subclass it to carry what the method needs and who is answered.
 
+    Args:
+        bulk: how much it takes of what a batch can carry, in the unit of `CallQueue`'s `max_bulk`.
+
     Attributes:
         batch: the batch that it left in; None before that, and once it is withdrawn from it.
     """
 
     __slots__ = ("batch",)
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, bulk: int = 0) -> None:
+        super().__init__(bulk=bulk)
         self.batch: CallBatch[Any] | None = None
 
 
@@ -77,6 +80,7 @@ class CallQueue(DynamicBatcher[CallT]):
         max_size: most calls in a batch.
         max_wait_s: how long an under-full batch may wait for more calls, in seconds.
         max_waiting: how many calls may wait.
+        max_bulk: how much a batch can carry, in a unit of the caller's; a call with more goes alone. 0 for no bound.
 
     Raises:
         InvalidConfig: a number is out of its range.
@@ -84,8 +88,10 @@ class CallQueue(DynamicBatcher[CallT]):
 
     __slots__ = ("_max_waiting",)
 
-    def __init__(self, name: str, *, max_size: int, max_wait_s: float, max_waiting: int) -> None:
-        config = BatchingConfig(max_batch_size=max_size, max_wait_s=max_wait_s, max_queue_rows=_UNBOUNDED_ROWS)
+    def __init__(self, name: str, *, max_size: int, max_wait_s: float, max_waiting: int, max_bulk: int = 0) -> None:
+        config = BatchingConfig(
+            max_batch_size=max_size, max_batch_bulk=max_bulk, max_wait_s=max_wait_s, max_queue_rows=_UNBOUNDED_ROWS
+        )
         super().__init__(config, name=name)
         self._max_waiting = max_waiting
 
