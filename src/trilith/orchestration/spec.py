@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -93,12 +93,12 @@ class ServeOptions:
 class DeployedService(msgspec.Struct, frozen=True, kw_only=True):
     """The little that the agent reads of a service's description."""
 
-    name: str
-    replicas: int = 1
+    name: Annotated[str, msgspec.Meta(pattern=r"^[^\x00]+$")]  # it becomes a word of a command line
+    replicas: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1
     cpu: float | None = None
 
 
 class DeployedApplication(msgspec.Struct, frozen=True, kw_only=True):
     """The little that the agent reads of an application's description. The first service is the root."""
 
-    services: list[DeployedService]
+    services: Annotated[list[DeployedService], msgspec.Meta(min_length=1)]

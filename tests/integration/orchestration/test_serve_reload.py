@@ -126,17 +126,33 @@ def test_requests_that_end_their_replica_do_not_end_the_server(serve, tmp_path):
     assert "giving up" not in server.output
 
 
-def test_what_a_replica_writes_to_its_control_descriptor_harms_it_alone(serve, tmp_path):
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("b'not a message\\n'", "JSON is malformed"),
+        ("bytes(65 << 20)", "more than 64 MiB"),
+        ('b\'{"kind":"failed","x":\' + b"[" * 100_000 + b"\\n"', "recursion"),
+        ('b\'{"kind":"described","model_roots":[],"description":{}}\\n\'', "`services`"),
+        ('b\'{"kind":"described","model_roots":[],"description":{"services":[]}}\\n\'', "length"),
+        ('b\'{"kind":"described","model_roots":[],"description":{"services":[{"name":""}]}}\\n\'', "name"),
+    ],
+    ids=["no-json", "endless", "deep", "no-description", "no-service", "no-name"],
+)
+def test_what_a_replica_writes_to_its_control_descriptor_harms_it_alone(serve, tmp_path, said, why):
     source = tmp_path / "rude.py"
     source.write_text(
         "import os, sys, trilith\n@trilith.service\nclass Rude:\n"
-        "    @trilith.api\n    async def write(self) -> int:\n"
-        "        return os.write(int(sys.argv[1]), b'not a message\\n')\n"
+        "    @trilith.api\n    def write(self) -> int:\n"
+        f"        descriptor, said = int(sys.argv[2]), {said}\n"
+        "        os.set_blocking(descriptor, True)\n"
+        "        while said:\n            said = said[os.write(descriptor, said) :]\n"
+        "        return 1\n"
         "    @trilith.api\n    async def well(self) -> int:\n        return os.getpid()\n"
     )
     server = serve(f"{source}:Rude")
     _, before = server.post("/well")
     server.post("/write")
+    assert why in server.wait_line(f"process {before} was killed: ")
     server.wait_until(lambda: server.post("/well")[1] not in (before, None))
     server.wait_until(lambda: json.loads(server.get("/readyz")[1])["ready"])
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from trilith.core.clock import Clock, MonotonicClock
 from trilith.core.logs import configure_logging
-from trilith.errors import SetupError
+from trilith.errors import Bug, SetupError
 from trilith.orchestration import narration, orders
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.children import Children
@@ -184,7 +184,11 @@ class Agent:
     async def _follow_worker(self, replica_id: int, revision_number: int, worker: ChildProcess) -> None:
         async for message in worker.messages():
             if isinstance(message, control.Described):
-                revision = revision_of(message, revision_number, self._options.replicas)
+                try:
+                    revision = revision_of(message, revision_number, self._options.replicas)
+                except Bug as bug:
+                    worker.refuse(bug)
+                    continue
                 bounded = revision.content.cpu[revision.desired[0].service] is not None
                 self._supervision.described(replica_id, revision, self._now(), bounded=bounded)
             elif isinstance(message, control.Failed):

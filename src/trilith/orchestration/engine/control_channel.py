@@ -35,19 +35,22 @@ class ControlChannel:
         """The other end's messages until it closes.
 
         Raises:
-            Bug: a line is no message of this protocol.
+            Bug: a line is no message of this protocol, or is longer than any of them.
         """
         while True:
             try:
                 line = await self._reader.readline()
             except ConnectionError:
                 return
+            except ValueError as error:  # so asyncio calls a line that is longer than the limit
+                raise Bug(f"a control message has more than {_LIMIT_BYTES >> 20} MiB; please report this") from error
             if not line.endswith(b"\n"):
                 return
             try:
-                yield self._decoder.decode(line)
-            except msgspec.MsgspecError as error:
+                message = self._decoder.decode(line)
+            except (msgspec.MsgspecError, RecursionError) as error:
                 raise Bug(f"a control message cannot be read: {error}; please report this") from error
+            yield message
 
     async def flush(self) -> None:
         """Waits until what was sent is with the kernel; for a process that is about to exit."""

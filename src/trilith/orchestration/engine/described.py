@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from trilith.errors import Bug
 from trilith.orchestration.engine.control import Described
 from trilith.orchestration.reconcile import DesiredService
 from trilith.orchestration.revisions import Revision
@@ -31,8 +32,14 @@ def revision_of(described: Described, number: int, root_replicas: int | None) ->
         described: the application; its first service is the root.
         number: of the revision.
         root_replicas: replicas of the root service instead of what it declares, or None.
+
+    Raises:
+        Bug: it is no description of an application.
     """
-    services = msgspec.json.decode(described.description, type=DeployedApplication).services
+    try:
+        services = msgspec.json.decode(described.description, type=DeployedApplication).services
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Bug(f"the description of an application cannot be read: {error}; please report this") from error
     desired = tuple(
         DesiredService(
             service=service.name,

@@ -112,10 +112,14 @@ class ChildProcess:
         try:
             async for message in self.channel.messages():
                 yield message
-        except Bug as bug:  # something in the child wrote to a descriptor that is not its own to use
-            _log.error("process %s was killed: %s", self.pid, bug.message)
-            self.kill()
+        except Bug as bug:
+            self.refuse(bug)
         await exited
+
+    def refuse(self, bug: Bug) -> None:
+        """Kills it for what it said: something in it wrote to a descriptor that is not its own to use."""
+        _log.error("process %s was killed: %s", self.pid, bug.message)
+        self.kill()
 
     async def end_within(self, limit_s: float) -> None:
         """Waits for the exit, and kills what has not exited after `limit_s` seconds."""
