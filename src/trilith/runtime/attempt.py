@@ -40,11 +40,31 @@ class Attempt:
         self._name = name
         self._jobs: list[LoadJob[object]] = []
         self._over: TrilithError | None = None
+        self._wanted_by = 1
+        self._joined: Attempt | None = None
 
     @property
     def given_up(self) -> bool:
         """Whether it is wanted no more."""
         return self._over is not None
+
+    async def join(self, other: Attempt) -> None:
+        """Leaves the loading to the other, which loads the same; waits until that ends.
+
+        Raises:
+            TrilithError: it could not.
+        """
+        self._joined = other
+        other._wanted_by += 1
+        await asyncio.shield(other.outcome)
+
+    def leave(self, error: TrilithError) -> None:
+        """Whoever asked for it wants it no more. Unless somebody else wants the same, it is given up."""
+        self._wanted_by -= 1
+        if not self._wanted_by:
+            self.give_up(error)
+            if self._joined is not None:
+                self._joined.leave(error)
 
     async def run(
         self,

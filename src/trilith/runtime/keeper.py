@@ -7,6 +7,8 @@ Rule 3: a reload serves the old version until the new one is ready, and what is 
     that has not changed goes on as it is; if only the number of instances has, it is changed in place.
 Rule 4: a reload of which any part fails changes nothing.
 Rule 5: everything here runs on the loop's thread, but what `loading` does.
+Rule 6: loads and unloads are tasks of the keeper. Whoever asked for one may be cancelled: an unload goes on, a load is
+    given up unless others want the same, and what served ends in either case. `stop` waits for all of it.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from trilith.runtime.aside import aside
 from trilith.runtime.attempt import Attempt
 from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Reload, Standing, plan_reload
+from trilith.runtime.errands import Errands
 from trilith.runtime.handle import ModelHandle
-from trilith.runtime.kept import Model, collector, forget, new_handle, unavailable_handle
+from trilith.runtime.kept import Model, collector, forget, new_handle, retire, unavailable_handle
 from trilith.runtime.life import ModelEvent, ModelState
 from trilith.runtime.load_threads import LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
@@ -44,6 +47,7 @@ _log: Final = logging.getLogger("trilith.runtime")
 
 NEWER_FAILED: Final = "a newer state cannot be loaded, and this one serves on"
 _GONE: Final = "whoever asked for the load wants it no more"
+_STOPPED: Final = "the runtime was stopped while the model was loading"
 
 Serve = Callable[[ModelHandle, LoadedVersion, StatisticsCollector], ServedModel]
 """Makes what serves a loaded version, says so to its handle, and starts it."""
@@ -91,6 +95,7 @@ class ModelKeeper:
         self._clock = clock
         self._rules = rules
         self._numbers = itertools.count()
+        self._errands = Errands()
 
     async def load(self, name: str, path: Path | None = None, override: Override | None = None) -> list[ModelHandle]:
         """Loads or reloads a model; see `Runtime.load`. The handles of its versions.
@@ -100,25 +105,20 @@ class ModelKeeper:
             SetupError: it cannot be loaded. If the model was served before, it still is.
             Cancelled: it was unloaded meanwhile, or a later load took this one's place.
         """
+        self._check_open()
         model = self.models.setdefault(name, Model())
         model.path = path or model.path
         attempt = Attempt(next(self._numbers), name, self._clock.now())
         model.attempts.append(attempt)
-        error: BaseException | None = None
         try:
-            await self._load(model, name, attempt, override)
-        except BaseException as raised:
-            error = raised
-            self._tell_failure(model, name, attempt, raised, of_files=override is None)
-            if model.loading is attempt and isinstance(raised, asyncio.CancelledError):
+            await self._errands.run(self._attempt(model, name, attempt, override))
+        except asyncio.CancelledError:
+            attempt.leave(Cancelled(f"failed to load '{name}', {_GONE}"))
+            if model.loading is not None and model.loading.given_up:
                 for handle in model.handles:
                     if handle.state is ModelState.LOADING:
                         handle.became(ModelEvent.FAILED, _GONE)
             raise
-        finally:
-            model.attempts.remove(attempt)
-            model.loading = None if model.loading is attempt else model.loading
-            attempt.end(error)
         return model.handles
 
     async def unload(self, name: str) -> None:
@@ -134,37 +134,21 @@ class ModelKeeper:
         began_at = self._clock.now()
         for attempt in model.attempts:
             attempt.give_up(Cancelled(f"failed to load '{name}', it was unloaded while it was loading"))
-        async with model.retiring:
-            retired, model.served, model.standing = model.served, {}, None
-            handles = list(model.handles)
-            self._route(name)
-            for handle in handles:
-                handle.became(ModelEvent.RETIRED)
-            await self._retire(retired)
-            for handle in handles:
-                handle.became(ModelEvent.UNLOADED)
-            if retired:
-                versions = ", ".join(retired)
-                _log.info(
-                    "model '%s' is unloaded (version %s), in %.2f s", name, versions, self._clock.now() - began_at
-                )
-            if not model.served:
-                old, model.override = model.override, None
-                await forget(old)
+        await self._errands.run(self._unload(model, name, began_at))
 
     async def stop(self) -> None:
-        """Drains and stops everything; gives up what is being loaded."""
+        """Drains and stops everything; gives up what is being loaded. Waits for what was begun before, too."""
         self.open = False
         self.routes = {}
         for model in self.models.values():
             for attempt in model.attempts:
-                attempt.give_up(Draining("the runtime was stopped while the model was loading"))
-        retired = [served for model in self.models.values() for served in model.served.values()]
+                attempt.give_up(Draining(_STOPPED))
         for model in self.models.values():
-            model.served = {}
+            retired, model.served = model.served, {}
             for handle in model.handles:
                 handle.became(ModelEvent.STOPPED)
-        await asyncio.gather(*(self._retire({served.version: served}) for served in retired))
+            self._errands.begin(retire(retired, self._rules.drain_timeout_s))
+        await self._errands.settled()
         for model in self.models.values():
             await forget(model.override)
 
@@ -196,7 +180,24 @@ class ModelKeeper:
             f"{', '.join(sorted(self.models)) or 'none'}"
         )
 
+    def _check_open(self) -> None:
+        if not self.open:
+            raise Draining(_STOPPED)
+
     # -- loading -----------------------------------------------------------------------------------------------------
+
+    async def _attempt(self, model: Model, name: str, attempt: Attempt, override: Override | None) -> None:
+        error: BaseException | None = None
+        try:
+            await self._load(model, name, attempt, override)
+        except BaseException as raised:
+            error = raised
+            self._tell_failure(model, name, attempt, raised, of_files=override is None)
+            raise
+        finally:
+            model.attempts.remove(attempt)
+            model.loading = None if model.loading is attempt else model.loading
+            attempt.end(error)
 
     async def _load(self, model: Model, name: str, attempt: Attempt, override: Override | None) -> None:
         try:
@@ -215,7 +216,7 @@ class ModelKeeper:
         attempt.standing = standing
         same = model.loading
         if same is not None and same.standing == standing:
-            await asyncio.shield(same.outcome)
+            await attempt.join(same)
             await forget(override)  # it says what that of the other says
             return
         later = Cancelled(f"failed to load '{name}', a later load took this one's place")
@@ -227,7 +228,7 @@ class ModelKeeper:
         retired = await self._load_planned(model, plan, attempt, standing)
         attempt.serves, model.loading = True, None
         old, model.override = model.override, override
-        await self._retire(retired)
+        await retire(retired, self._rules.drain_timeout_s)
         await forget(old)
 
     async def _load_planned(
@@ -314,7 +315,23 @@ class ModelKeeper:
             routes[name, ""] = served_versions[max(served_versions, key=int)]
         self.routes = routes
 
-    async def _retire(self, served: dict[str, ServedModel]) -> None:
-        for old in served.values():
-            await old.drain(self._rules.drain_timeout_s)
-            await old.stop(self._rules.drain_timeout_s)
+    # -- the end of what served --------------------------------------------------------------------------------------
+
+    async def _unload(self, model: Model, name: str, began_at: float) -> None:
+        async with model.retiring:
+            retired, model.served, model.standing = model.served, {}, None
+            handles = list(model.handles)
+            self._route(name)
+            for handle in handles:
+                handle.became(ModelEvent.RETIRED)
+            await retire(retired, self._rules.drain_timeout_s)
+            for handle in handles:
+                handle.became(ModelEvent.UNLOADED)
+            if retired:
+                versions = ", ".join(retired)
+                _log.info(
+                    "model '%s' is unloaded (version %s), in %.2f s", name, versions, self._clock.now() - began_at
+                )
+            if not model.served:
+                old, model.override = model.override, None
+                await forget(old)

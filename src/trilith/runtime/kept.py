@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from trilith.errors import TrilithError
 from trilith.runtime.attempt import Attempt
@@ -16,6 +19,8 @@ from trilith.runtime.repository import ModelPlan
 from trilith.runtime.served import ServedModel
 from trilith.runtime.spec import ModelSpec
 from trilith.runtime.statistics import StatisticsCollector
+
+_log: Final = logging.getLogger("trilith.runtime")
 
 
 class Model:
@@ -51,6 +56,19 @@ async def forget(override: Override | None) -> None:
     """Removes the files that a client sent, when nothing is served from them any more."""
     if override is not None:
         await asyncio.to_thread(override.close)
+
+
+async def retire(served: Mapping[str, ServedModel], drain_timeout_s: float) -> None:
+    """Ends what served, by version, all at the same time. What cannot be ended is logged, and left behind."""
+
+    async def end(each: ServedModel) -> None:
+        await each.drain(drain_timeout_s)
+        await each.stop(drain_timeout_s)
+
+    ends = await asyncio.gather(*(end(each) for each in served.values()), return_exceptions=True)
+    for version, error in zip(served, ends, strict=True):
+        if error is not None:
+            _log.error("model '%s' version %s cannot be ended", served[version].name, version, exc_info=error)
 
 
 def new_handle(model: Model, plan: ModelPlan, file: ModelFile) -> ModelHandle:

@@ -1,0 +1,227 @@
+"""Whoever unloads or reloads a model may be cancelled: what served ends all the same, and within the runtime."""
+
+import asyncio
+import contextlib
+import threading
+
+import pytest
+from test_load_hangs import Hanging
+from test_model_control import request, write
+from waiting import until
+
+from trilith.errors import Cancelled, Draining
+from trilith.runtime import ModelState, Runtime, RuntimeConfig
+from trilith.runtime.changes import ControlMode
+from trilith.testing.backends import kind_of
+
+BUSY = "hangs warming up"  # it hangs when it runs
+
+
+@pytest.fixture
+def made():
+    return []
+
+
+@pytest.fixture
+def go():
+    """Lets go of what hangs."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def serve(repository, made, go):
+    def serve_it(**config):
+        kind = kind_of(lambda file: Hanging(file, made, go), filename="model.twin")
+        return Runtime(repository, config=RuntimeConfig(backends={"files": kind}, mode=ControlMode.EXPLICIT, **config))
+
+    return serve_it
+
+
+async def left(task):
+    """Whoever waits for it goes away."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def running(runtime, *requests):
+    """Requests that run, and wait to be let go."""
+    tasks = [asyncio.ensure_future(runtime.infer(each)) for each in requests]
+    served = [runtime._keeper.routes[each.model, each.version] for each in requests]
+    await until(lambda: all(len(each._queue) == 0 and not each.idle for each in served))
+    return tasks
+
+
+def test_an_unload_goes_on_when_who_asked_for_it_goes_away(repository, serve, run, made, go):
+    write(repository, "a", content=BUSY)
+
+    async def main():
+        async with serve() as runtime:
+            await runtime.load("a")
+            [answer] = await running(runtime, request("a"))
+            unload = asyncio.ensure_future(runtime.unload("a"))
+            await until(lambda: runtime.model("a").state is ModelState.UNLOADING)
+            await left(unload)
+            again = asyncio.ensure_future(runtime.unload("a"))
+            done, _ = await asyncio.wait([again], timeout=0.05)
+            assert not done  # it is not unloaded yet
+            go.set()
+            await answer
+            await again
+            assert made[0].closed == 1
+            assert runtime.model("a").unloaded
+
+    run(main())
+
+
+def test_a_runtime_does_not_end_before_the_unload_that_somebody_left(repository, serve, run, made, go):
+    write(repository, "a", content=BUSY)
+
+    async def main():
+        async with serve() as runtime:
+            await runtime.load("a")
+            [answer] = await running(runtime, request("a"))
+            unload = asyncio.ensure_future(runtime.unload("a"))
+            await until(lambda: runtime.model("a").state is ModelState.UNLOADING)
+            await left(unload)
+            asyncio.get_running_loop().call_soon(go.set)
+        await answer
+        assert made[0].closed == 1
+
+    run(main())
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("trilith a/")]
+
+
+def test_a_reload_that_serves_ends_what_it_took_over_from(repository, serve, run, made, go):
+    write(repository, "a", content=BUSY)
+
+    async def main():
+        async with serve() as runtime:
+            await runtime.load("a")
+            [answer] = await running(runtime, request("a"))
+            write(repository, "a", content="changed")
+            reload = asyncio.ensure_future(runtime.load("a"))
+            await until(lambda: any(each.serves for each in runtime._keeper.models["a"].attempts))
+            await left(reload)
+            asyncio.get_running_loop().call_soon(go.set)
+        await answer
+        assert [model.closed for model in made] == [1, 1]
+
+    run(main())
+
+
+def test_a_load_goes_on_while_somebody_else_wants_the_same(repository, serve, run, made, go):
+    write(repository, "a", content="hangs")
+
+    async def main():
+        async with serve() as runtime:
+            first = asyncio.ensure_future(runtime.load("a"))
+            await until(lambda: made and made[-1].waits)
+            others = [asyncio.ensure_future(runtime.load("a")) for _ in range(2)]
+            keeper = runtime._keeper
+            await until(lambda: len(keeper.models["a"].attempts) == 3 and not keeper.planners._jobs)
+            await left(first)
+            await left(others[0])
+            assert runtime.model("a").state is ModelState.LOADING
+            go.set()
+            await others[1]
+            assert len(made) == 1
+            await runtime.infer(request("a"))
+
+    run(main())
+
+
+def test_a_load_is_given_up_when_the_last_who_wants_it_goes_away(repository, serve, run, made, go):
+    write(repository, "a", content="hangs")
+
+    async def main():
+        async with serve() as runtime:
+            first = asyncio.ensure_future(runtime.load("a"))
+            await until(lambda: made and made[-1].waits)
+            second = asyncio.ensure_future(runtime.load("a"))
+            keeper = runtime._keeper
+            await until(lambda: len(keeper.models["a"].attempts) == 2 and not keeper.planners._jobs)
+            await left(first)
+            await left(second)
+            assert runtime.model("a").state is ModelState.UNAVAILABLE
+            await until(lambda: not keeper.models["a"].attempts)
+            go.set()
+            await until(lambda: made[0].closed)
+
+    run(main())
+
+
+def test_versions_end_at_the_same_time(repository, serve, run, made, go):
+    write(repository, "a", content=BUSY, yaml="versions: all")
+    write(repository, "a", version=2)
+
+    async def main():
+        async with serve() as runtime:
+            await runtime.load("a")
+            [answer] = await running(runtime, request("a", version="1"))
+            unload = asyncio.ensure_future(runtime.unload("a"))
+            quick = next(model for model in made if model.hangs == "fine")
+            await until(lambda: quick.closed)
+            assert not unload.done()
+            go.set()
+            await unload
+            await answer
+
+    run(main())
+    assert [model.closed for model in made] == [1, 1]
+
+
+def test_what_is_asked_for_while_the_runtime_stops_is_refused(repository, serve, run, made, go):
+    write(repository, "a", content=BUSY)
+
+    async def main():
+        async with serve() as runtime:
+            await runtime.load("a")
+            [answer] = await running(runtime, request("a"))
+            leaving = asyncio.ensure_future(runtime.__aexit__(None, None, None))
+            await until(lambda: not runtime._keeper.open)
+            with pytest.raises(Draining):
+                await runtime.repository.load("a", {})
+            go.set()
+            await leaving
+            await answer
+            assert len(made) == made[0].closed == 1
+
+    run(main())
+
+
+def test_what_cannot_be_freed_does_not_keep_the_others(repository, serve, run, made, go, caplog, monkeypatch):
+    write(repository, "a", yaml="versions: all")
+    write(repository, "a", version=2)
+
+    async def main():
+        async with serve() as runtime:
+            await runtime.load("a")
+            monkeypatch.setattr(made[0], "close", lambda: 1 / 0)
+            await runtime.unload("a")
+            assert runtime.model("a").unloaded
+            assert made[1].closed == 1
+            assert "cannot be ended" in caplog.text
+
+    run(main())
+
+
+def test_a_load_that_loses_to_its_own_end_leaves_nothing(repository, serve, run, made, go):
+    """Whoever asked goes away in the very turn in which the load has brought what was wanted."""
+    write(repository, "a", content="hangs")
+
+    async def main():
+        async with serve() as runtime:
+            load = asyncio.ensure_future(runtime.load("a"))
+            await until(lambda: made and made[-1].waits)
+            keeper = runtime._keeper
+            [job] = keeper.threads._jobs.values()
+            job._outcome.add_done_callback(lambda _: load.cancel())
+            go.set()
+            with contextlib.suppress(asyncio.CancelledError, Cancelled):
+                await load
+        assert made[0].closed == 1
+
+    run(main())
