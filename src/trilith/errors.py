@@ -9,7 +9,7 @@
           UnknownModel         no model of that name (or version) is loaded
         MethodNotAllowed       the route exists, the HTTP method does not
         Forbidden              the caller may not do this
-      AlreadyExists          what should be made is there already
+        AlreadyExists          what should be made is there already
         Unsupported            understood, and deliberately not offered
       CapacityError            the request is fine: try again later
         QueueFull              a bound on waiting work was met
@@ -23,7 +23,7 @@
         ServiceError           a service's method raised
         ReplicaLost            the process that held the request died
         UnknownFailure         a model failed and will not say how
-      SetupError               the program cannot be started as asked (never sent to a client)
+      SetupError               what was asked to serve cannot: the program, or a model that a client loads
         InvalidConfig          a configuration value is wrong; the message has its path
         UnknownReference       a model, service or file reference resolves to nothing
         PortInUse              another process listens there
@@ -191,7 +191,10 @@ class UnknownFailure(ExecutionError):
 
 
 class SetupError(TrilithError):
-    """The program cannot be started as asked. Never sent to a client."""
+    """What was asked to serve cannot be started: the program, or a model.
+
+    Clients get it from the endpoints that load models, without what it says of the machine, and from nowhere else.
+    """
 
     code = "setup_failed"
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
-from trilith.errors import CapacityError, InvalidConfig, InvalidInput, SetupError, TrilithError, UnknownModel
+from trilith.errors import InvalidConfig, InvalidInput, SetupError, TrilithError, UnknownModel
 from trilith.runtime.changes import ControlMode, Listing, decide
 from trilith.runtime.fingerprint import Fingerprints
 from trilith.runtime.keeper import ModelKeeper
@@ -21,6 +21,7 @@ from trilith.runtime.loading import LoadFailed
 from trilith.runtime.overrides import Override
 from trilith.runtime.remembered import LoadMemory
 from trilith.runtime.repository import NoVersion
+from trilith.wire.oip_status import ModelControlDisabled
 
 _log: Final = logging.getLogger("trilith.runtime")
 
@@ -117,7 +118,7 @@ class RepositoryControl:
 
         Raises:
             InvalidInput: the name or a parameter is wrong, or there is no version to serve.
-            CapacityError: clients do not decide here.
+            ModelControlDisabled: clients do not decide here.
             SetupError: it cannot be loaded; if it was served before, it still is.
         """
         self._check(name)
@@ -132,7 +133,7 @@ class RepositoryControl:
         Raises:
             InvalidInput: the name is wrong.
             UnknownModel: no model of that name was loaded.
-            CapacityError: clients do not decide here.
+            ModelControlDisabled: clients do not decide here.
         """
         self._check(name)
         if name not in self._keeper.models:
@@ -147,10 +148,7 @@ class RepositoryControl:
         if name in (".", "..") or any(character in name for character in "/\\\0") or name.startswith("."):
             raise InvalidInput(f"model name must not contain path traversal characters, got {name[:200]!r}")
         if self._mode is not ControlMode.EXPLICIT:
-            raise CapacityError(
-                "explicit model load / unload is not allowed if polling is enabled: the server's model control mode is "
-                f"'{self._mode}'; start it with --model-control-mode explicit to allow it"
-            )
+            raise ModelControlDisabled(self._mode)
 
     async def _unload(self, name: str) -> None:
         try:

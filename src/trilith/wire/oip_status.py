@@ -45,9 +45,23 @@ class SharedMemoryDisabled(errors.Unsupported):
         self.tritons_text = f"{_NO_SHARED_MEMORY} Start the server with '--allow-client-shm=true' to enable.{where}"
 
 
+class ModelControlDisabled(errors.Unsupported):
+    """A client wants a model loaded or unloaded, and the server's configuration lets no client decide that.
+
+    Trying again cannot help, so it is none of the errors that say so; Triton says "unavailable".
+    """
+
+    def __init__(self, mode: str) -> None:
+        """`mode`: the server's model control mode."""
+        super().__init__(
+            "explicit model load / unload is not allowed if polling is enabled: the server's model control mode is "
+            f"'{mode}'; start it with --model-control-mode explicit to allow it"
+        )
+
+
 def oip_http_status(error: errors.TrilithError, *, compat: bool = False) -> int:
     """The HTTP status of an error under `/v2`."""
-    if isinstance(error, errors.QueueFull):
+    if isinstance(error, errors.QueueFull) or (compat and isinstance(error, ModelControlDisabled)):
         return 503
     if compat and isinstance(error, JsonTypeError):
         return 500
@@ -60,7 +74,7 @@ def oip_grpc_status(error: errors.TrilithError, *, compat: bool = False) -> Grpc
     """The gRPC status of an error of the inference service."""
     if isinstance(error, errors.QueueFull):
         return GrpcStatus.UNAVAILABLE
-    if compat and isinstance(error, errors.Forbidden):
+    if compat and isinstance(error, (errors.Forbidden, ModelControlDisabled)):
         return GrpcStatus.UNAVAILABLE
     return grpc_status(error)
 

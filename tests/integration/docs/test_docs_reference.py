@@ -21,6 +21,7 @@ from trilith.net.grpc import GrpcLimits
 from trilith.net.http1 import HttpLimits
 from trilith.runtime import model_yaml
 from trilith.runtime.backends import builtin_backends
+from trilith.runtime.backends.python.supervision import EndKind
 from trilith.runtime.idle_fields import IDLE
 from trilith.runtime.model_fields import HONOURED
 from trilith.service import spec_of
@@ -78,10 +79,28 @@ def test_every_error_is_listed_with_its_statuses():
 
 
 def test_every_error_of_a_start_is_listed():
-    text = section("reference/errors.md", "## What only the one who starts a server sees")
+    text = section("reference/errors.md", "## What a start or a load can fail with")
     assert {(row[0], row[1]) for row in rows(text)} == {
         (f"`{kind.code}`", f"`{kind.__name__}`") for kind in tree(errors.SetupError)
     }
+
+
+def test_the_tree_is_drawn_as_it_is():
+    names = {kind.__name__ for kind in tree(errors.TrilithError)}
+    drawn, above = [], []
+    for line in errors.__doc__.splitlines():
+        indent, name = len(line) - len(line.lstrip()), line.split(maxsplit=1)[0] if line.strip() else ""
+        if name in names:
+            del above[(indent - 4) // 2 :]
+            drawn.append((name, above[-1] if above else "Exception"))
+            above.append(name)
+    assert sorted(drawn) == sorted((kind.__name__, kind.__base__.__name__) for kind in tree(errors.TrilithError))
+
+
+def test_every_reason_of_a_restart_is_listed():
+    table = rows(section("orchestration.md", "## Health and metrics"))
+    (what,) = [row[-1] for row in table if row[0] == "`trilith_model_restarts_total`"]
+    assert CODE.findall(what) == [kind.value for kind in EndKind]
 
 
 @pytest.mark.parametrize("package", [trilith, trilith.runtime], ids=lambda package: package.__name__)

@@ -151,6 +151,19 @@ def test_compat_tells_the_whole_cause(root):
                 client.load_model("junk")
 
 
+@pytest.mark.parametrize(("compat", "statuses"), [(False, ("501", "UNIMPLEMENTED")), (True, ("503", "UNAVAILABLE"))])
+def test_no_control_is_no_lack_of_room_but_for_triton(root, compat, statuses):
+    with OipServer().running(root, ProtocolOptions(compat=compat), all_ready=False) as server:
+        for module, address, status in zip(
+            (tritonclient.http, tritonclient.grpc), (server.http, server.grpc), statuses, strict=True
+        ):
+            with module.InferenceServerClient(address) as client:
+                for ask in (client.load_model, client.unload_model):
+                    with pytest.raises(InferenceServerException, match="explicit model load") as caught:
+                        ask("batched")
+                    assert caught.value.status().endswith(status)
+
+
 def test_no_control_unless_it_is_explicit(server):
     for module, address in ((tritonclient.http, server.http), (tritonclient.grpc, server.grpc)):
         with module.InferenceServerClient(address) as client:

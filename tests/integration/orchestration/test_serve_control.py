@@ -46,7 +46,7 @@ def test_poll(serve, tmp_path):
     write(tmp_path / "models", "a")
     server = serve(tmp_path / "models", "--model-control-mode", "poll", "--repository-poll-secs", "0.05")
     status, answer = server.post("/v2/repository/models/a/unload")
-    assert status == 503
+    assert (status, answer["code"]) == (501, "unsupported")
     assert "explicit model load / unload is not allowed if polling is enabled" in answer["error"]
     write(tmp_path / "models", "b")
     server.wait_until(lambda: index(server) == {"a": "READY", "b": "READY"})
@@ -132,7 +132,7 @@ def test_models_that_are_loaded_on_demand(serve, tmp_path):
     for name in "ab":
         assert server.post(f"/v2/models/{name}/infer", BODY)[1]["outputs"][0]["data"] == [1.0]
     assert index(server) == {"a": "UNAVAILABLE", "b": "READY", "c": "READY"}
-    assert server.post("/v2/repository/models/a/load")[0] == 503
+    assert server.post("/v2/repository/models/a/load")[0] == 501
 
 
 def test_an_empty_repository_of_models_on_demand_is_no_mistake(serve, tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trilith.core.request import InferRequest
-from trilith.errors import CapacityError, InvalidInput, SetupError, UnknownModel, UnknownReference
+from trilith.errors import InvalidInput, SetupError, UnknownModel, UnknownReference, Unsupported
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
 from trilith.runtime.changes import ControlMode
 from trilith.testing.backends import EchoBackend, kind_of
@@ -155,7 +155,7 @@ def test_clients_decide_only_in_explicit_mode(repository, serve, run, mode):
     async def main():
         async with serve(repository, mode=mode) as runtime:
             for work in (runtime.repository.load("a", {}), runtime.repository.unload("a")):
-                with pytest.raises(CapacityError, match="explicit model load / unload is not allowed if pol"):
+                with pytest.raises(Unsupported, match="explicit model load / unload is not allowed if pol"):
                     await work
             assert index(await runtime.repository.index(ready_only=False)) == {("a", "1"): "READY"}
 

@@ -27,6 +27,15 @@ class InstanceState(enum.StrEnum):
     STOPPED = "stopped"
 
 
+class EndKind(enum.StrEnum):
+    """Why a process ended that was started again: the label `reason` of `trilith_model_restarts_total`."""
+
+    DIED = "died"
+    SILENT = "silent"
+    ABANDONED = "abandoned"
+    OVERDUE = "overdue"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifeLimits:
     """How long a process may take.
@@ -63,7 +72,6 @@ class LookAgain:
 
 
 Decision = StartProcess | KillProcess | LookAgain
-DIED: Final = "died"
 _KEY: Final = "instance"
 _MOST_FAILING_S: Final = 60.0  # between two starts of what cannot be started
 
@@ -98,7 +106,7 @@ class Supervisor:
         ready_for_s = None if self._running_since is None else now - self._running_since
         self._running_since = None
         self._backoff.exited(_KEY, ready_for_s=ready_for_s, now=now)
-        kind, self._killed_for = self._killed_for or DIED, ""
+        kind, self._killed_for = self._killed_for or EndKind.DIED, ""
         self.restarts[kind] = self.restarts.get(kind, 0) + 1
         self.state = InstanceState.WAITING
 
@@ -127,12 +135,13 @@ class Supervisor:
             return LookAgain(None)
         limits = self._limits
         if now - heard_at >= limits.silent_s:
-            return self._kill("silent", f"it gave no sign of life for {limits.silent_s:g} s")
+            return self._kill(EndKind.SILENT, f"it gave no sign of life for {limits.silent_s:g} s")
         due = heard_at + limits.silent_s
         if abandoned_since is not None:
             if now - abandoned_since >= limits.abandoned_s:
                 return self._kill(
-                    "abandoned", f"it still executed {limits.abandoned_s:g} s after the last caller had its answer"
+                    EndKind.ABANDONED,
+                    f"it still executed {limits.abandoned_s:g} s after the last caller had its answer",
                 )
             due = min(due, abandoned_since + limits.abandoned_s)
         return LookAgain(due)
@@ -142,7 +151,7 @@ class Supervisor:
         if limit_s is None or since is None or self._killed_for:
             return LookAgain(None)
         if now - since >= limit_s:
-            return self._kill("overdue", f"it was not ready {limit_s:g} s after it was started again")
+            return self._kill(EndKind.OVERDUE, f"it was not ready {limit_s:g} s after it was started again")
         return LookAgain(since + limit_s)
 
     @property
