@@ -410,7 +410,7 @@ def test_two_versions_are_two_models(repository, run):
         (ECHO.replace("        return config\n", "        return 7\n"), "must return the ModelConfig"),
         (
             ECHO.replace("config.set_dynamic_batching()", "config.set_model_transaction_policy({'decoupled': True})"),
-            "not supported",
+            "not served yet",
         ),
         (ECHO.replace("def execute", "def perform"), "does not implement `execute` method"),
     ],
