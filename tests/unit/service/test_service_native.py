@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from numpy.typing import NDArray
@@ -99,6 +99,8 @@ def test_other_types(case):
 @settings(max_examples=25)
 @given(st.sampled_from(["f4", "u1", "i8", "?", "c8", "M8[s]", "U3"]).flatmap(lambda d: arrays_of.arrays(d, (2, 3))))
 def test_arrays(array):
+    if array.dtype.kind == "U":  # halves of surrogate pairs are no text, and refused
+        assume(not any("\ud800" <= character <= "\udfff" for text in array.flat for character in text))
     found = travel(np.ndarray, array)
     assert found.dtype == array.dtype
     np.testing.assert_array_equal(found, array)
