@@ -8,7 +8,7 @@ import time
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from trilith.errors import NotFound, PayloadTooLarge, QueueFull, TrilithError
 from trilith.net.transport import LostCall, Reply
@@ -98,6 +98,9 @@ REVISIONS = (
 )
 
 
+CARRIES = st.sampled_from([4096, 4096, 1, 0])
+
+
 class RouterMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
@@ -117,12 +120,17 @@ class RouterMachine(RuleBasedStateMachine):
         self.routes = {(r.service, r.method): r for r in REVISIONS[self.revision % 2]}
         self.router.publish(self.revision, {service for service, _ in self.routes}, self.routes.values())
 
-    @rule(service=st.sampled_from("ST"), ahead=st.integers(-1, 1))
-    def add(self, service, ahead):
+    @initialize(carries=CARRIES)
+    def begin(self, carries):
+        self.add("S", 0, carries)
+
+    @rule(service=st.sampled_from("ST"), ahead=st.integers(-1, 1), carries=CARRIES)
+    def add(self, service, ahead, carries=4096):
         self.next_replica += 1
         link = ReplicaLink(
             replica_id=self.next_replica, service=service, revision=self.revision + ahead, pid=1, peer=FakePeer()
         )
+        link.peer.carries = carries
         self.links.append(link)
         self.router.add(link)
 
@@ -148,12 +156,6 @@ class RouterMachine(RuleBasedStateMachine):
         except (QueueFull, NotFound) as error:
             self.router.fail(call, error)
         self.calls.append(call)
-
-    @precondition(lambda self: self.links)
-    @rule(data=st.data(), carries=st.sampled_from([0, 1, 4096]))
-    def narrow(self, data, carries):
-        """From now on the connection refuses calls, or batches, that are larger."""
-        data.draw(st.sampled_from(self.links)).peer.carries = carries
 
     def busy(self):
         return [(link, call_id) for link in self.links for call_id in link.peer.calls]
@@ -229,7 +231,7 @@ class RouterMachine(RuleBasedStateMachine):
 
 
 TestRouter = RouterMachine.TestCase
-TestRouter.settings = settings(max_examples=50, stateful_step_count=30)
+TestRouter.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 def _call(of, **given):
