@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from trilith.errors import InvalidInput
+from trilith.errors import InvalidInput, ServiceError
 from trilith.wire.frames import HEADER_BYTES, TABLE_ENTRY, Buffer, FrameLimits
 
 _LIMITS: Final = FrameLimits()
@@ -69,6 +69,39 @@ def bulk_of(meta_bytes: int, buffers: Sequence[Buffer], limits: FrameLimits = _L
 def encode_batch(items: Sequence[BatchItem] | Sequence[BatchItemResult]) -> bytes:
     """The meta of a batch's frame."""
     return _encoder.encode(items)
+
+
+def answers_that_fit(
+    results: Sequence[BatchItemResult], buffers: Sequence[Sequence[Buffer]], limits: FrameLimits = _LIMITS
+) -> tuple[list[BatchItemResult], list[Sequence[Buffer]]]:
+    """The outcomes and the buffers of each, without those answers that are too large for a frame with the others.
+
+    Errors stay. The smallest answers stay, as many as there is room for; each of the others becomes an error.
+    """
+    left_out = [_too_large(sum(memoryview(buffer).nbytes for buffer in own), limits) for own in buffers]
+    smallest = [_result_bulk(result, (), limits) for result in left_out]
+    room = FULL - sum(smallest)
+    kept, kept_buffers = left_out, [() for _ in buffers]
+    sizes = [_result_bulk(result, own, limits) for result, own in zip(results, buffers, strict=True)]
+    for index in sorted(range(len(results)), key=lambda index: (results[index].ok, sizes[index])):
+        room -= sizes[index] - smallest[index]
+        if room < 0:
+            break
+        kept[index], kept_buffers[index] = results[index], buffers[index]
+    return kept, kept_buffers
+
+
+def _too_large(size_bytes: int, limits: FrameLimits) -> BatchItemResult:
+    message = (
+        f"the answer is too large: {size_bytes} bytes do not go with the other answers of its batch into one message"
+        f" of at most {limits.max_frame_bytes} bytes; return less at a time, or lower Batch(max_size=...)"
+    )
+    return BatchItemResult(ok=False, code=ServiceError.code, message=message)
+
+
+def _result_bulk(result: BatchItemResult, buffers: Sequence[Buffer], limits: FrameLimits) -> int:
+    meta_bytes = len(result.meta) + len(result.code) + len(result.message.encode(errors="replace"))
+    return bulk_of(meta_bytes, buffers, limits)
 
 
 def decode_batch(meta: bytes | memoryview, buffer_count: int) -> list[BatchItem]:

@@ -478,6 +478,11 @@ def test_what_is_over_the_limits_is_refused_here_and_answered_there(run):
         def prepare(peer: Peer) -> None:
             peer.on_call = lambda call: call.result(b"", [b"x" * 60_000] * 4)
 
+        def in_one_frame(call: IncomingCall) -> None:
+            with pytest.raises(PayloadTooLarge):
+                call.result_in_one_frame(b"", [b"x" * 60_000] * 4)
+            call.result_in_one_frame(b"less")
+
         first, second = await linked_peers(prepare_other=prepare, config=config)
         for meta, buffers in ((b"m" * 1001, []), (b"m" * 1001, [b"x" * 100_000]), (b"", [b"x" * 60_000] * 4)):
             with pytest.raises(PayloadTooLarge):
@@ -488,6 +493,8 @@ def test_what_is_over_the_limits_is_refused_here_and_answered_there(run):
         reply = await ask(first, b"")
         assert reply.error_code == ServiceError.code
         assert "too large" in reply.error_message
+        second.on_call = in_one_frame
+        assert (await ask(first, b"")).meta == b"less"
         await finish(first, second)
 
     run(main())

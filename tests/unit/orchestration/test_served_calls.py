@@ -1,19 +1,23 @@
 """What the gateway sends to a worker, answered without a connection."""
 
 import asyncio
+import functools
 import gc
 import time
 
 import pytest
 
 import trilith
-from trilith.errors import Cancelled, InvalidInput, NotFound
+from trilith.errors import Cancelled, InvalidInput, NotFound, ServiceError
+from trilith.orchestration.engine import served_calls
 from trilith.orchestration.engine.served_calls import ServedCalls
 from trilith.service import InProcessResolver, ServiceHost
-from trilith.wire.batches import FLAG_BATCH, BatchItem, decode_batch_result, encode_batch
+from trilith.wire.batches import FLAG_BATCH, BatchItem, answers_that_fit, decode_batch_result, encode_batch
 from trilith.wire.calls import CallMeta, pack_meta, unpack_result
+from trilith.wire.frames import RESULT, FrameLimits, encode_with_buffers
 
 JSON = "application/json"
+LIMITS = FrameLimits(max_frame_bytes=16_000, max_meta_bytes=4000, max_buffers=64)
 
 
 @trilith.service
@@ -30,6 +34,10 @@ class Numbers:
     @trilith.api(batch=trilith.Batch(max_size=8))
     async def triple(self, x: list[int]) -> list[int]:
         return [3 * value for value in x]
+
+    @trilith.api(batch=trilith.Batch(max_size=8))
+    async def repeat(self, n: list[int]) -> list[str]:
+        return ["x" * times for times in n]
 
 
 class Incoming:
@@ -50,6 +58,10 @@ class Incoming:
 
     def result(self, meta, buffers=()):
         self.answer.set_result((meta, [bytes(buffer) for buffer in buffers]))
+
+    def result_in_one_frame(self, meta, buffers=()):
+        encode_with_buffers(RESULT, 1, meta, buffers, LIMITS)
+        self.result(meta, buffers)
 
     def fail(self, code, message):
         self.answer.set_result((code, message))
@@ -124,6 +136,18 @@ def test_a_batch():
     raw, buffers = run(lambda served: ask(served, _batch()))
     assert [item.ok for item in decode_batch_result(raw, len(buffers))] == [True, False, True]
     assert buffers == [b"3", b"9"]
+
+
+def test_an_answer_that_is_too_large_for_its_batch_fails_alone(monkeypatch):
+    monkeypatch.setattr(served_calls, "answers_that_fit", functools.partial(answers_that_fit, limits=LIMITS))
+    items = [BatchItem(meta=meta("repeat"), buffer_count=1, deadline=time.monotonic() + 60) for _ in range(3)]
+    bodies = [b'{"n": 9}', b'{"n": 9999}', b'{"n": 8000}']
+    raw, buffers = run(lambda served: ask(served, Incoming(encode_batch(items), bodies, FLAG_BATCH)))
+    results = decode_batch_result(raw, len(buffers))
+    assert [result.ok for result in results] == [True, False, True]
+    assert [len(buffer) - 2 for buffer in buffers] == [9, 8000], "quotes are two"
+    assert results[1].code == ServiceError.code
+    assert "10001 bytes do not go with the other answers of its batch" in results[1].message
 
 
 def test_calls_leave_nothing_for_the_cyclic_collector():

@@ -8,11 +8,20 @@ from hypothesis import strategies as st
 
 import trilith
 from trilith.errors import InvalidConfig, PayloadTooLarge
-from trilith.wire.batches import FULL, LARGEST_BATCH, BatchItem, BatchItemResult, bulk_of, encode_batch
+from trilith.wire.batches import (
+    FULL,
+    LARGEST_BATCH,
+    BatchItem,
+    BatchItemResult,
+    answers_that_fit,
+    bulk_of,
+    encode_batch,
+)
 from trilith.wire.frames import CALL, FrameLimits, encode_with_buffers
 
 LIMITS = FrameLimits(max_frame_bytes=4000, max_meta_bytes=1500, max_buffers=9)
-ITEMS = st.tuples(st.integers(0, 300), st.lists(st.integers(0, 300), max_size=3))
+ITEM_BUFFERS = st.lists(st.integers(0, 300), max_size=3)
+ITEMS = st.tuples(st.integers(0, 300), ITEM_BUFFERS)
 
 
 @given(st.lists(ITEMS, max_size=20), st.booleans())
@@ -44,3 +53,24 @@ def test_the_largest_body_goes_into_a_frame_beside_any_metadata():
     encode_with_buffers(CALL, 1, meta, [bytes(most)], LIMITS)
     with pytest.raises(PayloadTooLarge):
         encode_with_buffers(CALL, 1, meta, [bytes(most + 16)], LIMITS)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.tuples(st.integers(0, 150), ITEM_BUFFERS)), max_size=4))
+def test_of_answers_that_are_too_large_together_the_smallest_stay(outcomes):
+    results = [
+        BatchItemResult(ok=ok, meta=bytes(size), buffer_count=len(buffers) if ok else 0)
+        for ok, (size, buffers) in outcomes
+    ]
+    buffers = [[bytes(9 * size) for size in own] if ok else [] for ok, (_, own) in outcomes]
+    kept, kept_buffers = answers_that_fit(results, buffers, LIMITS)
+    encode_with_buffers(CALL, 1, encode_batch(kept), [buffer for own in kept_buffers for buffer in own], LIMITS)
+    sizes = [bulk_of(len(result.meta), own, LIMITS) for result, own in zip(results, buffers, strict=True)]
+    left_out = [index for index, result in enumerate(kept) if result is not results[index]]
+    for index in left_out:
+        assert results[index].ok, "errors stay"
+        assert (kept[index].code, list(kept_buffers[index])) == ("service_failed", [])
+        assert all(
+            sizes[other] <= sizes[index] for other in range(len(kept)) if other not in left_out and kept[other].ok
+        )
+    if sum(sizes) <= FULL // 2:
+        assert not left_out

@@ -138,6 +138,15 @@ class IncomingCall:
         """
         self._peer.answer(self, meta, buffers)
 
+    def result_in_one_frame(self, meta: bytes, buffers: Sequence[Buffer] = ()) -> None:
+        """As `result`, for an answer of which a part can be left out.
+
+        Raises:
+            PayloadTooLarge: it is over the frame limits. An answer is still due.
+            Bug: it was answered before, or a buffer is not C-contiguous.
+        """
+        self._peer.answer(self, meta, buffers, whole=False)
+
     def fail(self, code: str, message: str) -> None:
         """Answers with an error.
 

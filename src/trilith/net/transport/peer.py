@@ -269,8 +269,8 @@ class Peer:
         self._sender.send(frames.ACCEPT, call_id, b"")
         self._channel.flush()
 
-    def answer(self, call: IncomingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
-        """Sends the result of a call (see `IncomingCall.result`)."""
+    def answer(self, call: IncomingCall, meta: bytes, buffers: Sequence[Buffer], *, whole: bool = True) -> None:
+        """Sends the result of a call (see `IncomingCall.result`; `whole=False`: `IncomingCall.result_in_one_frame`)."""
         if self._incoming.get(call.id) is not call and not self._owes(call):
             return
         try:
@@ -283,6 +283,8 @@ class Peer:
                 second=time.monotonic(),
             )
         except PayloadTooLarge as error:
+            if not whole:
+                raise
             self.answer_error(call, ServiceError.code, f"the answer is too large: {error.message}")
             return
         self._answered(call)

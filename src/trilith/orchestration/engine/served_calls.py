@@ -1,7 +1,8 @@
 """What the gateway sends to a worker becomes calls of its host, and their answers go back.
 
 Rule 1: a call is answered when the host has ended its work on it: the answer frees a slot.
-Rule 2: nothing that is made for a call holds itself in a circle once the call is answered. Circles wait for the cyclic
+Rule 2: the answers of a batch travel together. One that is too large for that fails alone.
+Rule 3: nothing that is made for a call holds itself in a circle once the call is answered. Circles wait for the cyclic
     garbage collector, which looks at all young objects each time: it took a third of a worker's time.
 """
 
@@ -11,11 +12,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from trilith.core.context import Context
+from trilith.core.foreign import shortened
 from trilith.core.timeline import RECEIVED, Timeline
-from trilith.errors import Cancelled, DeadlineExceeded, TrilithError, wire_code
+from trilith.errors import Cancelled, DeadlineExceeded, PayloadTooLarge, TrilithError, wire_code
 from trilith.net.transport import Buffer, IncomingCall
 from trilith.service import PLAIN_RESULT, OnDone, Outcome, ServiceCall, ServiceHost
-from trilith.wire.batches import FLAG_BATCH, BatchItemResult, decode_batch, encode_batch
+from trilith.wire.batches import FLAG_BATCH, BatchItemResult, answers_that_fit, decode_batch, encode_batch
 from trilith.wire.calls import CallMeta, pack_meta, unpack_call
 
 _GIVEN_UP: Final = (Cancelled, DeadlineExceeded)
@@ -106,7 +108,10 @@ class _BatchAnswer:
         def done(outcome: Outcome, buffers: Sequence[Buffer]) -> None:
             if isinstance(outcome, TrilithError):
                 self._results[index] = BatchItemResult(
-                    ok=False, code=wire_code(outcome), message=outcome.message, retry_after_s=outcome.retry_after_s
+                    ok=False,
+                    code=wire_code(outcome),
+                    message=shortened(outcome.message),
+                    retry_after_s=outcome.retry_after_s,
                 )
             else:
                 self._results[index] = BatchItemResult(ok=True, meta=pack_meta(outcome), buffer_count=len(buffers))
@@ -128,8 +133,15 @@ class _BatchAnswer:
 
     def _answer(self) -> None:
         self._incoming.on_cancel = None  # it holds the calls, and they hold this
-        flat = [buffer for group in self._buffers for buffer in group]
-        self._incoming.result(encode_batch(self._results), flat)
+        try:
+            self._incoming.result_in_one_frame(encode_batch(self._results), _flat(self._buffers))
+        except PayloadTooLarge:
+            results, buffers = answers_that_fit(self._results, self._buffers)
+            self._incoming.result(encode_batch(results), _flat(buffers))
+
+
+def _flat(groups: Sequence[Sequence[Buffer]]) -> list[Buffer]:
+    return [buffer for group in groups for buffer in group]
 
 
 def _context(name: str, meta: CallMeta, incoming: IncomingCall, deadline: float | None) -> Context:
