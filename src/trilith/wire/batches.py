@@ -81,7 +81,8 @@ def answers_that_fit(
     left_out = [_too_large(sum(memoryview(buffer).nbytes for buffer in own), limits) for own in buffers]
     smallest = [_result_bulk(result, (), limits) for result in left_out]
     room = FULL - sum(smallest)
-    kept, kept_buffers = left_out, [() for _ in buffers]
+    kept = left_out
+    kept_buffers: list[Sequence[Buffer]] = [()] * len(buffers)
     sizes = [_result_bulk(result, own, limits) for result, own in zip(results, buffers, strict=True)]
     for index in sorted(range(len(results)), key=lambda index: (results[index].ok, sizes[index])):
         room -= sizes[index] - smallest[index]
