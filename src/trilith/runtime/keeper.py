@@ -22,9 +22,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
 
+from trilith.core.aside import aside
 from trilith.core.clock import Clock
 from trilith.errors import Cancelled, Draining, TrilithError, UnknownModel
-from trilith.runtime.aside import aside
 from trilith.runtime.attempt import Attempt
 from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Reload, Standing, plan_reload

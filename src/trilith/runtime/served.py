@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from trilith.core.aside import aside
 from trilith.core.clock import Clock
 from trilith.core.context import Context
 from trilith.core.request import InferRequest
 from trilith.errors import DeadlineExceeded, Draining, NoReadyReplica, QueueTimeout, TrilithError
-from trilith.runtime.aside import aside
 from trilith.runtime.backends.port import Backend, LifeReport, RequestBackend
 from trilith.runtime.batching import batching_config, learns
 from trilith.runtime.collation import Collation

@@ -19,12 +19,11 @@ from trilith.service.call import ServiceCall
 from trilith.service.codecs.request import Arguments
 from trilith.service.execution import HostedMethod
 from trilith.service.tracing import enter
+from trilith.service.user_errors import USER_ERRORS, from_outside
 
 Result = TypeVar("Result")
 
 _FLOOR: Final = 2
-# Whatever a method raises is the method's: `exit()` in it must not end the worker, nor leave the call unanswered.
-USER_ERRORS: Final = BaseException
 
 
 class Fail(Protocol):
@@ -112,12 +111,6 @@ class BatchExecution:
                 raise value
         hosted.ran(calls)
         return hosted.split(value, len(items))
-
-
-def from_outside() -> bool:
-    """Whether this task was cancelled; else a method let a cancellation of its own escape."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _caught(function: Callable[..., Any], positional: list[Any], named: dict[str, Any]) -> Any:

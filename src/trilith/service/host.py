@@ -34,7 +34,7 @@ from trilith.core.foreign import named_error
 from trilith.core.forks import end_if_forked
 from trilith.core.timeline import DECODED, STARTED
 from trilith.errors import Cancelled, DeadlineExceeded, Draining, SetupError, TrilithError
-from trilith.service.batch_execution import USER_ERRORS, BatchExecution, from_outside
+from trilith.service.batch_execution import BatchExecution
 from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
 from trilith.service.codecs.media import JSON
 from trilith.service.codecs.request import Arguments
@@ -48,6 +48,7 @@ from trilith.service.ports import Resolver
 from trilith.service.proxy import ModelProxy
 from trilith.service.spec import ServiceSpec, no_method, spec_of
 from trilith.service.tracing import enter
+from trilith.service.user_errors import USER_ERRORS, from_outside
 
 __all__ = ["OnDone", "Outcome", "ServiceCall", "ServiceHost"]
 
@@ -104,7 +105,7 @@ class ServiceHost:
             self.instance = build(self.spec, Wiring(self._resolver, self._loop))
         except TrilithError:
             raise
-        except Exception as error:
+        except USER_ERRORS as error:
             raise SetupError(
                 f"{self.spec.name} could not be built: its constructor raised {named_error(error)}"
             ) from error
@@ -128,7 +129,7 @@ class ServiceHost:
             self._sweep.cancel()
         if self._entered:
             self._entered = False
-            await leave_instance(self.instance, self.spec.name, self._in_thread, timeout_s=timeout_s)
+            await leave_instance(self.instance, self.spec.name, timeout_s=timeout_s)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def handle(self, call: ServiceCall) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from trilith.service.batching import columns, split_results
 from trilith.service.depends import Wiring, check_attributes, wire
+from trilith.service.lifecycle import lifecycle_of
 from trilith.service.local_batches import LocalBatches
 from trilith.service.ports import ModelCaller, Placement
 from trilith.service.spec import MethodSpec, ServiceSpec, no_method
@@ -121,7 +122,11 @@ class InProcessCaller:
 
     async def _run(self, spec: MethodSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if spec.asynchronous:
-            return await bound_method(self._instance, spec)(*args, **kwargs)
+            try:
+                return await bound_method(self._instance, spec)(*args, **kwargs)
+            except AttributeError as missing:
+                self._explain(missing)
+                raise
         value, error = await asyncio.to_thread(self._outcome, spec, args, kwargs)
         if error is not None:
             raise error
@@ -136,7 +141,21 @@ class InProcessCaller:
 
     def _run_here(self, spec: MethodSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = bound_method(self._instance, spec)
-        if spec.options.batch is None:
-            return function(*args, **kwargs)
-        with self._one_batch[spec.name]:  # threads may call beside a loop
-            return function(*args, **kwargs)
+        try:
+            if spec.options.batch is None:
+                return function(*args, **kwargs)
+            with self._one_batch[spec.name]:  # threads may call beside a loop
+                return function(*args, **kwargs)
+        except AttributeError as missing:
+            self._explain(missing)
+            raise
+
+    def _explain(self, error: AttributeError) -> None:
+        """Says of an attribute that its own instance lacks why it may: nobody entered that one."""
+        kind = type(self._instance)
+        enters = lifecycle_of(kind)
+        if error.obj is self._instance and enters and not getattr(error, "__notes__", ()):
+            error.add_note(
+                f"{kind.__name__} has {enters}, and in one process what trilith.depends gives is not entered. Enter one"
+                f" yourself and put it there: `service.name = entered`, where `name = trilith.depends({kind.__name__})`"
+            )

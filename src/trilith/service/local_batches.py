@@ -20,8 +20,8 @@ from trilith.errors import Cancelled, InvalidConfig, ServiceError
 from trilith.runtime import CallBatch, CallQueue, Halves, QueuedCall
 from trilith.service.batching import Item, columns, split_results
 from trilith.service.spec import MethodSpec
+from trilith.service.user_errors import USER_ERRORS
 
-_USER_ERRORS: Final = BaseException
 _now: Final = time.monotonic
 
 Run = Callable[[tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
@@ -144,7 +144,7 @@ class LocalBatches:
                 results += await self._once(items[first:past])
             except asyncio.CancelledError:
                 raise
-            except _USER_ERRORS as error:
+            except USER_ERRORS as error:
                 if not halves.split():
                     results += [error] * (past - first)
         return results

@@ -14,6 +14,7 @@ import asyncio
 import inspect
 import io
 import logging
+import math
 import os
 import sys
 import time
@@ -47,6 +48,7 @@ from trilith.service import (
     spec_of,
 )
 
+_LEAVE_S = 5.0  # for leaving the instance when nobody says how long
 _RECONNECT_S = 0.05
 
 
@@ -92,15 +94,21 @@ class Worker:
         self._served = ServedCalls(self._host)
         peer = await self._connect()
         await self._host.start()
-        settle_collector()
-        self._hello(peer)
-        keeper = asyncio.get_running_loop().create_task(self._keep_connected())
-        timeout_s = await self._wait_stop()
-        ends_at = time.monotonic() + timeout_s
-        keeper.cancel()
-        if self._peer is not None:
-            await self._peer.close(timeout_s)
-        await self._host.stop(max(0.0, ends_at - time.monotonic()))
+        ends_at = math.inf
+        keeper: asyncio.Task[None] | None = None
+        try:
+            settle_collector()
+            self._hello(peer)
+            keeper = asyncio.get_running_loop().create_task(self._keep_connected())
+            timeout_s = await self._wait_stop()
+            ends_at = time.monotonic() + timeout_s
+            keeper.cancel()
+            if self._peer is not None:
+                await self._peer.close(timeout_s)
+        finally:
+            if keeper is not None:
+                keeper.cancel()
+            await self._host.stop(min(_LEAVE_S, max(0.0, ends_at - time.monotonic())))
 
     def _model_roots(self, folder: Path) -> list[str]:
         given = [Path(root) for root in self._arguments.model_roots]
