@@ -107,7 +107,7 @@ def serve(
     unresponsive_timeout_s
         Seconds after which a replica that gives no sign of life is replaced.
     max_body_mb
-        Largest request body, in MB.
+        Largest request body, in MiB (1048576 bytes).
     tls_certificate
         PEM file with the certificate chain: serve HTTPS and gRPC over TLS.
     tls_key
@@ -226,12 +226,12 @@ def serve(
             mode=model_control_mode,
             load=load_model or None,
             on_demand=load_on_demand,
-            most_loaded=max_loaded_models or None,
-            demand_wait_s=load_on_demand_wait_s,
+            max_loaded_models=max_loaded_models or None,
+            load_on_demand_wait_s=load_on_demand_wait_s,
             poll_s=repository_poll_secs,
             load_threads=model_load_thread_count,
             load_timeout_s=model_load_timeout_s or None,
-            load_retries=model_load_retry_count,
+            model_load_retry_count=model_load_retry_count,
             config_name=model_config_name,
             strict_readiness=strict_readiness,
             exit_on_error=exit_on_error,

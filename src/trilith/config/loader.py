@@ -1,7 +1,7 @@
 """Text to frozen values: YAML into strict msgspec structs.
 
 Rule 1: every error is an `InvalidConfig` whose message starts with the source and the path of the wrong key:
-    `models/ocr/model.yaml: batching.max_queue_size: Expected int, got str`.
+    `models/ocr/model.yaml: queue.max_size: Expected int, got str`.
 Rule 2: an unknown key is an error that names its nearest known one; a key that stands twice is an error too.
 Rule 3: structs say `forbid_unknown_fields=True` and `frozen=True`; nothing here knows what they mean.
 """

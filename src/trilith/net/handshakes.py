@@ -16,14 +16,12 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from trilith.net.statistics import ServerCounters
+from trilith.net.statistics import ConnectionRefusal, ServerCounters
 
 _log: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 64  # accepted in one turn of the loop
 _PAUSE_S: Final = 0.2
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_NO_ROOM: Final = "connections"
-_FAILED: Final = "handshake"
 
 
 class Handshakes:
@@ -34,7 +32,7 @@ class Handshakes:
         connected: makes the protocol of one connection, which hears of it when it is secure.
         timeout_s: how long one may take.
         room: how many descriptors the server may hold beside those of its established connections.
-        counters: what is refused is counted there: `connections` for want of room, `handshake` for one that failed.
+        counters: what is refused is counted there, as a `ConnectionRefusal`.
     """
 
     def __init__(
@@ -102,12 +100,12 @@ class Handshakes:
             oldest = next(iter(self._pending))
             del self._pending[oldest]
             oldest.cancel()
-            self._refused(_NO_ROOM)
+            self._refused(ConnectionRefusal.CONNECTIONS)
 
     def _begin(self, accepted: socket.socket) -> None:
         if self._room() <= 0:
             accepted.close()
-            self._refused(_NO_ROOM)
+            self._refused(ConnectionRefusal.CONNECTIONS)
             return
         self._held[accepted] = False
         task = self._loop.create_task(self._shake(accepted))
@@ -133,11 +131,11 @@ class Handshakes:
         error = task.exception()
         if error is None or not was_pending:
             return
-        self._refused(_FAILED)
+        self._refused(ConnectionRefusal.HANDSHAKE)
         if not isinstance(error, OSError):  # those are of TLS, or of the time limit, or the client went
             _log.error("a TLS handshake failed unexpectedly", exc_info=error)
 
-    def _refused(self, why: str) -> None:
+    def _refused(self, why: ConnectionRefusal) -> None:
         """Counts a connection that was accepted, and that no protocol will see."""
-        self._counters.connections_total += 1
+        self._counters.connections_accepted_total += 1
         self._counters.refused[why] += 1

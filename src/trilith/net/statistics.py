@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+
+class ConnectionRefusal(enum.StrEnum):
+    """Why a connection was refused before a protocol saw it, whatever the server speaks."""
+
+    CONNECTIONS = "connections"
+    HANDSHAKE = "handshake"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +23,7 @@ class ServerStatistics:
 
     Attributes:
         connections: open now.
-        connections_total: accepted since the start, refused ones included.
+        connections_accepted_total: accepted since the start, refused ones included.
         requests: handed to the application.
         in_flight: begun and not ended yet.
         refused: requests and connections that never reached the application, or whose body broke a rule, by reason.
@@ -25,7 +33,7 @@ class ServerStatistics:
     """
 
     connections: int
-    connections_total: int
+    connections_accepted_total: int
     requests: int
     in_flight: int
     refused: Mapping[str, int]
@@ -37,10 +45,10 @@ class ServerStatistics:
 class ServerCounters:
     """The running counts behind `ServerStatistics`."""
 
-    __slots__ = ("bytes_received", "bytes_sent", "connections_total", "refused", "requests", "write_timeouts")
+    __slots__ = ("bytes_received", "bytes_sent", "connections_accepted_total", "refused", "requests", "write_timeouts")
 
     def __init__(self) -> None:
-        self.connections_total = 0
+        self.connections_accepted_total = 0
         self.requests = 0
         self.refused: Counter[str] = Counter()
         self.write_timeouts = 0
@@ -51,7 +59,7 @@ class ServerCounters:
         """The fields of `ServerStatistics` as they stand."""
         return {
             "connections": connections,
-            "connections_total": self.connections_total,
+            "connections_accepted_total": self.connections_accepted_total,
             "requests": self.requests,
             "in_flight": in_flight,
             "refused": MappingProxyType(dict(self.refused)),

@@ -21,7 +21,7 @@ class MethodRoute:
         idempotent: whether a call may run twice.
         batch_rows: the largest batch, 0 when the method takes one item at a time.
         batch_wait_s: how long an under-full batch is held.
-        queue_limit: calls that may wait; one more is refused.
+        max_waiting: calls that may wait; one more is refused.
     """
 
     service: str
@@ -30,7 +30,7 @@ class MethodRoute:
     idempotent: bool
     batch_rows: int
     batch_wait_s: float
-    queue_limit: int
+    max_waiting: int
 
 
 class Link(Protocol):

@@ -104,7 +104,7 @@ class Traffic(Generic[L, C]):
                 return link
         if first:
             deployment.waiting.appendleft(call)
-        elif bounded and len(deployment.waiting) >= route.queue_limit:
+        elif bounded and len(deployment.waiting) >= route.max_waiting:
             raise queue_full(route.service, len(deployment.waiting), len(deployment.replicas))
         else:
             deployment.waiting.append(call)
@@ -137,7 +137,7 @@ class Traffic(Generic[L, C]):
             return min(free, key=lambda link: link.in_flight)
         if first:
             queue.appendleft(call)
-        elif bounded and len(queue) >= call.route.queue_limit:
+        elif bounded and len(queue) >= call.route.max_waiting:
             raise queue_full(call.route.service, len(queue), len(alike))
         else:
             queue.append(call)

@@ -125,8 +125,6 @@ class _Batching(_Strict, frozen=True):
     max_latency_ms: Limit | None = None
     preferred: list[Positive] = []
     max_wait_ms: Milliseconds = 0.0
-    max_queue_rows: Positive | None = None
-    max_queue_size: Size = 0
     preserve_ordering: bool = False
 
 
@@ -256,17 +254,14 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
 
 def _queue(raw: _Model, batching: _Batching) -> QueueConfig:
     queue, priority = raw.queue, raw.priority
-    for old, new in (("max_queue_rows", "max_rows"), ("max_queue_size", "max_size")):
-        if getattr(batching, old) and getattr(queue, new):
-            raise InvalidConfig(f"batching.{old}: is said by queue.{new} already; keep one of them")
     return QueueConfig(
         batching=raw.batching is not False,
         adaptive=batching.adaptive,
         max_latency_s=None if batching.max_latency_ms is None else batching.max_latency_ms / 1e3,
         preferred_rows=tuple(batching.preferred),
         max_wait_s=round(batching.max_wait_ms * 1e6) / 1e9,
-        max_queue_rows=queue.max_rows or batching.max_queue_rows,
-        max_queue_size=queue.max_size or batching.max_queue_size,
+        max_queue_rows=queue.max_rows,
+        max_queue_size=queue.max_size,
         preserve_ordering=batching.preserve_ordering,
         timeout_s=None if raw.timeout_ms is None else raw.timeout_ms / 1e3,
         policy=replace(_policy(queue), max_queue_size=0),  # as a bound of the queue, it is one of all priorities
@@ -274,7 +269,7 @@ def _queue(raw: _Model, batching: _Batching) -> QueueConfig:
         priority_levels=priority.levels,
         default_priority=priority.default,
         says_levels=priority != _Priority(),
-        says_policy=queue != _Queue() or bool(batching.max_queue_size),
+        says_policy=queue != _Queue(),
     )
 
 

@@ -76,7 +76,7 @@ class Runtime:
             clock=self._clock,
             rules=LoadRules(
                 timeout_s=self._config.load_timeout_s,
-                retries=self._config.load_retries,
+                retries=self._config.model_load_retry_count,
                 config_name=self._config.config_name,
                 keep_statistics=self._config.keep_statistics,
                 drain_timeout_s=self._config.drain_timeout_s,
@@ -123,8 +123,8 @@ class Runtime:
             if config.on_demand:
                 self._demand = OnDemand(
                     self._keeper,
-                    most=config.most_loaded,
-                    wait_s=config.demand_wait_s,
+                    most=config.max_loaded_models,
+                    wait_s=config.load_on_demand_wait_s,
                     clock=self._clock,
                     loop=self._loop,
                 )

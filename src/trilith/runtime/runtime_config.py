@@ -26,14 +26,14 @@ class RuntimeConfig:
         load_at_start: names of the models to load when the runtime starts, `*` for all; None: none when clients decide,
             else all.
         on_demand: whether a model is loaded when it is wanted for the first time, instead of at the start.
-        most_loaded: how many models may be in memory that were loaded on demand; None for no bound. The least recently
-            used goes when another must come.
-        demand_wait_s: how long a request waits for its model to be loaded, in seconds.
+        max_loaded_models: how many models may be in memory that were loaded on demand; None for no bound. The least
+            recently used goes when another must come.
+        load_on_demand_wait_s: how long a request waits for its model to be loaded, in seconds.
         poll_s: seconds between two looks at the repositories, when the files decide.
         load_threads: how many models load at the same time.
         load_timeout_s: how long a load may give no sign that it gets on, in seconds, before it is given up; None for
             ever. A configuration may say another time (`load_timeout_ms` in model.yaml).
-        load_retries: how often a load that failed is tried again, at once. A wrong configuration is not.
+        model_load_retry_count: how often a load that failed is tried again, at once. A wrong configuration is not.
         config_name: where a model's folder holds `configs/NAME.pbtxt` (or `.yaml`), that is its configuration.
         strict_readiness: whether the runtime is ready only when every model is that should serve.
         keep_statistics: whether statistics go on when a model is loaded again; else they begin anew, as Triton's do.
@@ -48,12 +48,12 @@ class RuntimeConfig:
     mode: ControlMode = ControlMode.NONE
     load_at_start: tuple[str, ...] | None = None
     on_demand: bool = False
-    most_loaded: int | None = None
-    demand_wait_s: float = 60.0
+    max_loaded_models: int | None = None
+    load_on_demand_wait_s: float = 60.0
     poll_s: float = 15.0
     load_threads: int = 2
     load_timeout_s: float | None = 600.0
-    load_retries: int = 0
+    model_load_retry_count: int = 0
     config_name: str = ""
     strict_readiness: bool = True
     keep_statistics: bool = True
@@ -67,15 +67,15 @@ class RuntimeConfig:
             raise InvalidConfig(f"poll_s: must be > 0, got {self.poll_s}")
         if self.on_demand and self.mode is not ControlMode.NONE:
             raise InvalidConfig(f"on_demand: requests decide what is loaded, so mode must be none, got {self.mode}")
-        if self.most_loaded is not None and self.most_loaded < 1:
-            raise InvalidConfig(f"most_loaded: must be >= 1 or None, got {self.most_loaded}")
-        if self.demand_wait_s <= 0:
-            raise InvalidConfig(f"demand_wait_s: must be > 0, got {self.demand_wait_s}")
+        if self.max_loaded_models is not None and self.max_loaded_models < 1:
+            raise InvalidConfig(f"max_loaded_models: must be >= 1 or None, got {self.max_loaded_models}")
+        if self.load_on_demand_wait_s <= 0:
+            raise InvalidConfig(f"load_on_demand_wait_s: must be > 0, got {self.load_on_demand_wait_s}")
         if self.load_timeout_s is not None and self.load_timeout_s <= 0:
             raise InvalidConfig(f"load_timeout_s: must be > 0 or None, got {self.load_timeout_s}")
         if self.load_threads < 1:
             raise InvalidConfig(f"load_threads: must be >= 1, got {self.load_threads}")
-        if self.load_retries < 0:
-            raise InvalidConfig(f"load_retries: must be >= 0, got {self.load_retries}")
+        if self.model_load_retry_count < 0:
+            raise InvalidConfig(f"model_load_retry_count: must be >= 0, got {self.model_load_retry_count}")
         if self.config_name and (Path(self.config_name).name != self.config_name or self.config_name.startswith(".")):
             raise InvalidConfig(f"config_name: must be a file's name without its ending, got {self.config_name!r}")

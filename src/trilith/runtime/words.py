@@ -35,6 +35,8 @@ YAML_WORDS: Final[Mapping[str, str]] = {
     "batching.max_batch_size": "max_batch_size",
     "batching.preferred_rows": "batching.preferred",
     "batching.max_wait_s": "batching.max_wait_ms",
+    "batching.max_queue_rows": "queue.max_rows",
+    "batching.max_queue_size": "queue.max_size",
 }
 
 

@@ -1,10 +1,10 @@
-"""What every front counts of every request: how many, how they ended, how long each phase took.
+"""What the fronts of the Open Inference Protocol count of every request: how many, how they ended, how long it took.
 
 Rule: a phase is a subtraction of two stamps of the request's timeline; nothing is timed a second time.
 
-    trilith_requests_total{protocol, endpoint, method, status}
-    trilith_requests_in_flight{protocol}
-    trilith_request_seconds{protocol, endpoint, phase}
+    trilith_oip_requests_total{protocol, endpoint, method, status}
+    trilith_oip_requests_in_flight{protocol}
+    trilith_oip_request_seconds{protocol, endpoint, phase}
         total    received -> answered
         decode   received -> decoded
         encode   the last of decoded and the children's stamps -> encoded
@@ -29,17 +29,17 @@ class RequestMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         self._counts = metrics.counter(
-            "trilith_requests_total",
-            "Requests answered, by protocol, endpoint, method and status.",
+            "trilith_oip_requests_total",
+            "Requests to models answered, by protocol, endpoint, method and status.",
             ("protocol", "endpoint", "method", "status"),
         )
         self._seconds = metrics.histogram(
-            "trilith_request_seconds",
-            "Seconds that requests spent, by phase.",
+            "trilith_oip_request_seconds",
+            "Seconds that requests to models spent, by phase.",
             ("protocol", "endpoint", "phase"),
         )
         self._in_flight = metrics.gauge(
-            "trilith_requests_in_flight", "Requests received and not yet answered.", ("protocol",)
+            "trilith_oip_requests_in_flight", "Requests to models received and not yet answered.", ("protocol",)
         )
         self._phases: dict[tuple[str, str], tuple[Distribution, ...]] = {}
 

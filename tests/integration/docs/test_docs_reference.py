@@ -211,7 +211,7 @@ def test_every_option_of_bench_is_listed():
 def test_limits_are_those_of_the_servers():
     table = {row[0]: row[1:] for row in rows(section("reference/configuration.md", "## Limits"))}
     http, grpc = HttpLimits(), GrpcLimits()
-    assert table["body, message"][0].startswith(f"{http.max_body_bytes >> 20} MB")
+    assert table["body, message"][0].startswith(f"{http.max_body_bytes >> 20} MiB")
     assert grpc.max_message_bytes == http.max_body_bytes
     head = f"{http.max_head_bytes >> 10} kB, {http.max_headers} fields; URL {http.max_url_bytes >> 10} kB"
     assert table["head, metadata"] == [head, f"{grpc.max_metadata_bytes >> 10} kB"]

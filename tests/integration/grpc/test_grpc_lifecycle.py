@@ -53,7 +53,7 @@ def test_given_sockets_and_a_plain_loop(connect):
 def test_a_server_that_never_started():
     server = GrpcServer(RecordingApp())
     assert asyncio.run(server.drain(1.0)) == 0
-    assert server.statistics().connections_total == 0
+    assert server.statistics().connections_accepted_total == 0
 
 
 def test_drain_lets_calls_end(serve, connect):

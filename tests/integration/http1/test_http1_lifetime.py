@@ -37,7 +37,7 @@ def test_a_taken_port() -> None:
 def test_before_the_start() -> None:
     server = HttpServer(echo)
     assert server.addresses == []
-    assert server.statistics().connections_total == 0
+    assert server.statistics().connections_accepted_total == 0
     assert "not listening" in repr(server)
     assert asyncio.run(server.drain(1)) == 0
 

@@ -186,7 +186,7 @@ CANCELLED = 'trilith_model_requests_total{model="slower",outcome="cancelled",ver
 )
 def test_a_client_that_leaves_is_counted_and_its_request_taken_back(server, connection, endpoint, body, header, pieces):
     before = _metric(connection, CANCELLED)
-    counted = f'trilith_requests_total{{endpoint="{endpoint}",method="POST",protocol="http",status="499"}}'
+    counted = f'trilith_oip_requests_total{{endpoint="{endpoint}",method="POST",protocol="http",status="499"}}'
     ended = _metric(connection, counted)
     host, port = server.http.split(":")
     head = f"POST /v2/models/slower/{endpoint} HTTP/1.1\r\nhost: x\r\n{header}content-length: {len(body)}\r\n\r\n"
@@ -195,7 +195,7 @@ def test_a_client_that_leaves_is_counted_and_its_request_taken_back(server, conn
         cut = len(body) // pieces
         raw.sendall(head.encode() + body[:cut])
         raw.sendall(body[cut:])
-        wait_until(lambda: _metric(connection, 'trilith_requests_in_flight{protocol="http"}') == 1)
+        wait_until(lambda: _metric(connection, 'trilith_oip_requests_in_flight{protocol="http"}') == 1)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     wait_until(lambda: _metric(connection, CANCELLED) == before + 1)
     assert _metric(connection, counted) == ended + 1
@@ -207,7 +207,7 @@ def test_a_cancelled_call_is_counted_and_its_request_taken_back(server, connecti
     message.inputs.add(name="INPUT0", datatype="FP32", shape=[1])
     with grpc.insecure_channel(server.grpc) as channel:
         call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer").future(message.SerializeToString())
-        wait_until(lambda: _metric(connection, 'trilith_requests_in_flight{protocol="grpc"}') == 1)
+        wait_until(lambda: _metric(connection, 'trilith_oip_requests_in_flight{protocol="grpc"}') == 1)
         call.cancel()
         wait_until(lambda: _metric(connection, CANCELLED) == before + 1)
 

@@ -23,7 +23,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture
 def lazy(root):
-    with OipServer().running(root, on_demand=True, most_loaded=2) as running:
+    with OipServer().running(root, on_demand=True, max_loaded_models=2) as running:
         yield running
 
 

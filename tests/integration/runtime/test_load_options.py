@@ -47,7 +47,7 @@ def test_a_load_that_fails_is_tried_again(repository, serve, run, made, failures
     failures.extend([OSError("the disk is away"), OSError("the disk is away")])
 
     async def main():
-        async with serve(repository, load_retries=retries) as runtime:
+        async with serve(repository, model_load_retry_count=retries) as runtime:
             assert runtime.ready is ready
             assert runtime.model("a").ready is ready
 
@@ -61,7 +61,7 @@ def test_a_wrong_configuration_is_not_tried_again(repository, serve, run, made):
     write(repository, "a", yaml="inputs: [{name: nope, datatype: FP32, dims: [1]}]")
 
     async def main():
-        async with serve(repository, load_retries=5) as runtime:
+        async with serve(repository, model_load_retry_count=5) as runtime:
             assert "nope" in runtime.model("a").reason
 
     run(main())
@@ -116,7 +116,7 @@ def test_readiness(repository, serve, run, strict):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"load_retries": -1},
+        {"model_load_retry_count": -1},
         {"config_name": "../x"},
         {"config_name": ".x"},
         {"load_threads": 0},

@@ -59,7 +59,7 @@ def test_of_a_thousand_models_so_many_are_in_memory(repository, serve, run, made
         write(repository, f"m{at:03}")
 
     async def main():
-        async with serve(repository, most_loaded=8, load_at_start=("m007",), load_threads=8) as runtime:
+        async with serve(repository, max_loaded_models=8, load_at_start=("m007",), load_threads=8) as runtime:
             assert runtime.ready
             assert len(made) == 1
             assert len(await runtime.repository.index(ready_only=False)) == 1000
@@ -138,7 +138,7 @@ def test_who_waits_too_long_is_told_and_the_load_goes_on(repository, serve, run,
     write(repository, "a", content="hangs")
 
     async def main():
-        async with serve(repository, demand_wait_s=0.05) as runtime:
+        async with serve(repository, load_on_demand_wait_s=0.05) as runtime:
             with pytest.raises(
                 NoReadyReplica, match=r"it was wanted 0.05 s ago and is not there yet \(loading for 0 s"
             ):
@@ -156,7 +156,7 @@ def test_the_least_recently_used_makes_room_and_none_that_is_used(repository, se
         write(repository, name)
 
     async def main():
-        async with serve(repository, most_loaded=2) as runtime:
+        async with serve(repository, max_loaded_models=2) as runtime:
 
             def ready():
                 return [model.name for model in runtime.models() if model.ready]
@@ -186,7 +186,7 @@ def test_two_who_want_two_models_in_one_place_both_get_answers(repository, serve
         write(repository, name)
 
     async def main():
-        async with serve(repository, most_loaded=1) as runtime:
+        async with serve(repository, max_loaded_models=1) as runtime:
 
             async def ask(name):
                 for _ in range(10):
@@ -203,7 +203,7 @@ def test_a_program_may_unload_what_was_loaded_on_demand(repository, serve, run, 
         write(repository, name)
 
     async def main():
-        async with serve(repository, most_loaded=1) as runtime:
+        async with serve(repository, max_loaded_models=1) as runtime:
             await runtime.infer(request("a"))
             await runtime.unload("a")
             await runtime.infer(request("b"))
@@ -228,7 +228,9 @@ def test_so_many_wait_and_no_more(repository, serve, run, made, go):
     run(main())
 
 
-@pytest.mark.parametrize("wrong", [{"mode": ControlMode.POLL}, {"most_loaded": 0}, {"demand_wait_s": 0.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"mode": ControlMode.POLL}, {"max_loaded_models": 0}, {"load_on_demand_wait_s": 0.0}]
+)
 def test_what_cannot_be(wrong):
     with pytest.raises(InvalidConfig):
         RuntimeConfig(on_demand=True, **wrong)

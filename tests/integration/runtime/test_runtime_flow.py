@@ -228,7 +228,7 @@ def test_the_queue_is_bounded(serve, run):
     backend = EchoBackend()
 
     async def main():
-        async with serve(backend, "max_batch_size: 2\nbatching: {max_queue_rows: 3}\n") as runtime:
+        async with serve(backend, "max_batch_size: 2\nqueue: {max_rows: 3}\n") as runtime:
             with backend.held():
                 tasks = [asyncio.ensure_future(runtime.infer(request()))]
                 await until(lambda: backend.executed == [1])

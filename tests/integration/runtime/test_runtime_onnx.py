@@ -182,16 +182,14 @@ def test_wrong_configurations_are_reasons(repository, run, caplog):
     save_mlp(repository / "outside" / "1" / "model.onnx")
     (repository / "outside" / "model.yaml").write_text("filename: ../../../secret.onnx\n")
     (repository / "queue" / "1").mkdir(parents=True)
-    (repository / "queue" / "model.yaml").write_text(
-        "backend: identity\nmax_batch_size: 8\nbatching: {max_queue_rows: 4}\n"
-    )
+    (repository / "queue" / "model.yaml").write_text("backend: identity\nmax_batch_size: 8\nqueue: {max_rows: 4}\n")
     expected = {
         "alien": "wants 'tensorrt'; the backends here are fil, identity, ",
         "both": "holds config.pbtxt and model.yaml",
         "fixed": "max_batch_size: must be 0, got 8",
         "nothing": "cannot tell how to run model 'nothing'",
         "outside": "must lie in the folder",
-        "queue": "max_queue_rows",
+        "queue": "queue.max_rows: must be at least",
         "typo": "model.yaml: instance: unknown key; did you mean 'instances'?",
     }
 

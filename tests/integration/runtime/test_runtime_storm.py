@@ -19,7 +19,7 @@ CONFIGURATIONS = {
     "plain": "max_batch_size: 8\n",
     "window": "max_batch_size: 8\nbatching: {max_wait_ms: 0.5, preferred: [4]}\n",
     "alone": "max_batch_size: 8\nbatching: false\ninstances: 2\n",
-    "two": "max_batch_size: 8\ninstances: 2\nbatching: {max_queue_rows: 24}\n",
+    "two": "max_batch_size: 8\ninstances: 2\nqueue: {max_rows: 24}\n",
     "own": "max_batch_size: 4\ninstances: {count: 2, share_session: false}\nbatching: {max_wait_ms: 0.2}\n",
     "impure": "max_batch_size: 8\npure: false\n",
 }

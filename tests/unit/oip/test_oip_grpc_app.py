@@ -59,7 +59,7 @@ def _infer(app, *, parameters=(), **options):
 
 
 def _statuses(metrics):
-    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_requests_total"]
+    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_oip_requests_total"]
     return {labels[1:]: value for labels, value in snapshot.samples}
 
 
@@ -214,7 +214,7 @@ def test_a_bug_is_answered_and_counted_out(app, runtime, metrics, caplog, monkey
     call = _infer(app)
     assert (call.status, "inside" in call.error) == ("INTERNAL", False)
     assert "ZeroDivisionError: inside" in caplog.text
-    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_requests_in_flight"]
+    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_oip_requests_in_flight"]
     assert {count for _, count in snapshot.samples} == {0}
 
 

@@ -55,12 +55,12 @@ def _answer(runtime, index=-1):
 
 
 def _counts(metrics):
-    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_requests_total"]
+    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_oip_requests_total"]
     return dict(snapshot.samples)
 
 
 def _in_flight(metrics):
-    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_requests_in_flight"]
+    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_oip_requests_in_flight"]
     return snapshot.samples[0][1]
 
 

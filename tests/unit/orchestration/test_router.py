@@ -80,7 +80,7 @@ class Sink:
         self.outcomes.append(error.code)
 
 
-def route(method, *, service="S", batch_rows=0, idempotent=False, queue_limit=6):
+def route(method, *, service="S", batch_rows=0, idempotent=False, max_waiting=6):
     return MethodRoute(
         service=service,
         method=method,
@@ -88,7 +88,7 @@ def route(method, *, service="S", batch_rows=0, idempotent=False, queue_limit=6)
         idempotent=idempotent,
         batch_rows=batch_rows,
         batch_wait_s=0.0,
-        queue_limit=queue_limit,
+        max_waiting=max_waiting,
     )
 
 
@@ -261,7 +261,7 @@ def _router(*routes, batches=None):
 
 
 def test_calls_of_another_revision_wait_in_one_bounded_queue():
-    plain = route("plain", queue_limit=1)
+    plain = route("plain", max_waiting=1)
     router = _router(plain)
     old = _link(grant=1)
     router.add(old)
@@ -281,7 +281,7 @@ def test_calls_of_another_revision_wait_in_one_bounded_queue():
 
 
 def test_calls_that_wait_for_a_revision_go_on_when_its_last_replica_is_gone():
-    plain = route("plain", queue_limit=1)
+    plain = route("plain", max_waiting=1)
     router = _router(plain)
     old = _link(grant=1)
     router.add(old)
@@ -319,7 +319,7 @@ def test_a_window_closes_by_itself():
             idempotent=True,
             batch_rows=8,
             batch_wait_s=0.001,
-            queue_limit=6,
+            max_waiting=6,
         )
         router = _router(many)  # not started: nothing ticks
         link = _link()
@@ -338,7 +338,7 @@ def _link(service="S", revision=1, grant=2):
 
 
 def test_a_full_queue_does_not_strand_the_batch_of_a_dead_replica():
-    many = route("many", batch_rows=4, idempotent=True, queue_limit=2)
+    many = route("many", batch_rows=4, idempotent=True, max_waiting=2)
     router = _router(many)
     link = _link()
     router.add(link)
@@ -491,7 +491,7 @@ def test_a_call_that_cannot_be_sent_fails_and_those_behind_it_go_on():
 
 def test_a_batch_has_no_more_than_a_frame_carries():
     """300 calls with a head of 60 kB each are over its 16 MiB of metadata."""
-    many = route("many", batch_rows=400, queue_limit=400)
+    many = route("many", batch_rows=400, max_waiting=400)
     router = _router(many)
     link = _link(grant=1)
     router.add(link)

@@ -14,11 +14,11 @@ from trilith.errors import NotFound, QueueFull
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.traffic import BATCHED, Traffic
 
-QUEUE_LIMIT = 3
+MAX_WAITING = 3
 
 
 def route(service: str, method: str, **given) -> MethodRoute:
-    values = {"timeout_s": 60.0, "idempotent": False, "batch_rows": 0, "batch_wait_s": 0.0, "queue_limit": QUEUE_LIMIT}
+    values = {"timeout_s": 60.0, "idempotent": False, "batch_rows": 0, "batch_wait_s": 0.0, "max_waiting": MAX_WAITING}
     return MethodRoute(service=service, method=method, **(values | given))
 
 
@@ -50,7 +50,7 @@ class FakeCall:
 
 METHODS = (
     {("S", "plain"): route("S", "plain"), ("S", "safe"): route("S", "safe", idempotent=True)},
-    {("S", "plain"): route("S", "plain", queue_limit=1), ("T", "new"): route("T", "new")},
+    {("S", "plain"): route("S", "plain", max_waiting=1), ("T", "new"): route("T", "new")},
 )
 
 
@@ -133,7 +133,7 @@ class TrafficMachine(RuleBasedStateMachine):
             self.place(call, bounded=True)
         except QueueFull:
             call.settled = True
-            assert self.traffic.deployment(wanted[0]).waits >= call.route.queue_limit
+            assert self.traffic.deployment(wanted[0]).waits >= call.route.max_waiting
 
     def busy(self):
         return [link for link in self.links if link.held]

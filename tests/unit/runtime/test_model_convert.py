@@ -188,7 +188,7 @@ def test_files_are_converted_where_they_lie(tmp_path):
         ("source: 'pypi:x==1#y'\npure: false", "source, pure: cannot be said in config.pbtxt"),
         ("outputs: [{name: y, reduce: argmax}]", "outputs.y.reduce: cannot be said"),
         ("instances: {count: 2, share_session: false}", "instances.share_session: cannot be said"),
-        ("batching: {max_queue_rows: 3}", "batching.max_queue_rows: cannot be said"),
+        ("batching: {max_latency_ms: 3}", "batching.max_latency_ms: cannot be said"),
         ("instances: 2\ntriton: {instance_group: [{count: 1}]}", "triton.instance_group: is said outside"),
         ("triton: {nope: 1}", "triton: .*nope"),
     ],

@@ -160,7 +160,7 @@ def test_the_short_yaml_forms(tmp_path):
         ("priority: {levels: 2, default: 3}", r"model.yaml: priority.default: must be between 1"),
         ("priority: {policies: {10: {}}}", r"priority.policies: each is for a level from 1 .*\(9\), got 10"),
         ("queue: {timeout_action: drop}", r"queue\.timeout_action: Invalid enum value"),
-        ("queue: {max_size: 3}\nbatching: {max_queue_size: 3}", r"batching\.max_queue_size: is said by queue.max_size"),
+        ("batching: {max_queue_size: 3}", r"batching\.max_queue_size: unknown key"),
         ("instances: 257", r"model.yaml: instances: must be an integer from 1 to 256, got 257"),
     ],
 )

@@ -160,7 +160,7 @@ def test_what_can_be_known_without_loading_is_said(tmp_path, backend, config, fi
             "max_batch_size: 8\nbatching: {preferred: [16]}",
             "model.yaml: batching.preferred: each must be",
         ),
-        ("max_batch_size: 8\nqueue: {max_rows: 4}", "model.yaml: batching.max_queue_rows: must be at least"),
+        ("max_batch_size: 8\nqueue: {max_rows: 4}", "model.yaml: queue.max_rows: must be at least"),
         ("priority: {levels: 2, default: 3}", "model.yaml: priority.default: must be between"),
     ],
 )

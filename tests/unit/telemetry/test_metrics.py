@@ -86,7 +86,7 @@ def test_misuse_is_a_bug():
 
 
 def _phases(metrics):
-    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_request_seconds"]
+    (snapshot,) = [found for found in metrics.collect() if found.name == "trilith_oip_request_seconds"]
     return {labels[2]: (buckets.cumulative[-1], round(buckets.total, 6)) for labels, buckets in snapshot.samples}
 
 
@@ -116,7 +116,9 @@ def test_a_refused_request_has_the_phases_that_it_reached():
     requests.finished("http", "ready", "GET", "200", None)
     counts = {phase: count for phase, (count, _) in _phases(metrics).items()}
     assert counts == {"total": 1, "decode": 0, "encode": 0, "queue": 0, "compute": 0}
-    assert 'trilith_requests_total{endpoint="ready",method="GET",protocol="http",status="200"} 1.0' in _lines(metrics)
+    assert 'trilith_oip_requests_total{endpoint="ready",method="GET",protocol="http",status="200"} 1.0' in _lines(
+        metrics
+    )
 
 
 def test_requests_in_flight():
@@ -125,4 +127,4 @@ def test_requests_in_flight():
     gauge.add()
     gauge.add()
     gauge.add(-1)
-    assert 'trilith_requests_in_flight{protocol="grpc"} 1.0' in _lines(metrics)
+    assert 'trilith_oip_requests_in_flight{protocol="grpc"} 1.0' in _lines(metrics)

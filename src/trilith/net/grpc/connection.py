@@ -86,7 +86,7 @@ class GrpcConnection(asyncio.Protocol):
         )
         self._sender.transport = socket
         self._peer = _address(transport.get_extra_info("peername"))
-        self._counters.connections_total += 1
+        self._counters.connections_accepted_total += 1
         if len(server.connections) >= self._limits.max_connections or server.draining:
             self._counters.refused[CallRefusal.CONNECTIONS] += 1
             self._writer.close()

@@ -10,14 +10,14 @@ from types import MappingProxyType
 from typing import Final
 
 from trilith.errors import PayloadTooLarge, QueueFull, TrilithError, Unsupported
-from trilith.net.statistics import ServerCounters, ServerStatistics
+from trilith.net.statistics import ConnectionRefusal, ServerCounters, ServerStatistics
 from trilith.wire.grpc_status import GrpcStatus
 
 
 class CallRefusal(enum.StrEnum):
     """Why a call or a connection was refused before the application saw it whole; the HTTP/2 layer has more reasons."""
 
-    CONNECTIONS = "connections"
+    CONNECTIONS = ConnectionRefusal.CONNECTIONS.value
     STREAMS = "streams"
     CONTENT_TYPE = "content_type"
     HTTP_METHOD = "http_method"

@@ -96,7 +96,7 @@ class HttpConnection(asyncio.Protocol):
         state = self._state
         self._gate = ReadGate(self._transport, state.hangups, self)
         self._out = Outbound(self._transport, state.counters, now=state.now)
-        state.counters.connections_total += 1
+        state.counters.connections_accepted_total += 1
         self._transport.set_write_buffer_limits(high=self.limits.write_buffer_bytes)
         self.peer = _address_text(transport.get_extra_info("peername"))
         if len(state.connections) < self.limits.max_connections:

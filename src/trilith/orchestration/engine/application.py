@@ -48,7 +48,7 @@ def read_application(raw: msgspec.Raw, revision: int) -> Application:
                 idempotent=method.idempotent,
                 batch_rows=batch.max_size if batch is not None else 0,
                 batch_wait_s=batch.max_wait_ms / 1e3 if batch is not None else 0.0,
-                queue_limit=service.max_waiting,
+                max_waiting=service.max_waiting,
             )
             if service is description.services[0]:
                 paths.update(dict.fromkeys(method.routes, route))

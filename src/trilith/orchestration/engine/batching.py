@@ -56,7 +56,7 @@ class BatchQueue:
             f"{route.service}.{route.method}",
             max_size=route.batch_rows,
             max_wait_s=route.batch_wait_s,
-            max_waiting=route.queue_limit,
+            max_waiting=route.max_waiting,
             max_bulk=FULL,
         )
         self._timer: asyncio.TimerHandle | None = None  # for the end of the window that closes next

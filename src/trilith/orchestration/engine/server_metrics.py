@@ -62,7 +62,7 @@ _FAMILIES: Final[tuple[Reading[_Counted], ...]] = (
         "counter",
         "Connections accepted, those included that were then refused.",
         ("protocol",),
-        _both(lambda server: server.connections_total),
+        _both(lambda server: server.connections_accepted_total),
     ),
     Reading(
         "trilith_server_requests_total",
