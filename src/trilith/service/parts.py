@@ -2,7 +2,7 @@
 
 Rule 1: rows keep their order, and no part has more of them than the model takes.
 Rule 2: parts are sent a few at a time, so that one large call does not fill the model's queue for all others.
-Rule 3: the first part that fails ends the call; the others are taken back.
+Rule 3: the first part that fails ends the call, whichever it is: the others are taken back, and no more are sent.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
+
+from trilith.errors import Cancelled
 
 if TYPE_CHECKING:
     from trilith.core.tensor import Array
@@ -40,21 +42,26 @@ async def infer_in_parts(caller: ModelCaller, inputs: Mapping[str, Array], parts
     """The outputs of all parts, joined along their first dimension.
 
     Raises:
-        TrilithError: whatever the first part that fails raises.
+        TrilithError: whatever the first part that fails raises; `Cancelled` when one is cancelled from elsewhere.
     """
     import numpy as np
 
-    gate = asyncio.Semaphore(AT_ONCE)
+    answers: dict[int, dict[str, Array]] = {}
+    rest = iter(enumerate(parts))
 
-    async def one(rows: slice) -> dict[str, Array]:
-        async with gate:
-            return await caller.infer({name: array[rows] for name, array in inputs.items()})
+    async def send() -> None:
+        for index, rows in rest:
+            answers[index] = await caller.infer({name: array[rows] for name, array in inputs.items()})
 
-    tasks = [asyncio.ensure_future(one(rows)) for rows in parts]
+    failed: BaseException | None = None
     try:
-        answers = [await task for task in tasks]
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(AT_ONCE, len(parts))):
+                group.create_task(send())
+    except BaseExceptionGroup as failures:
+        failed = failures.exceptions[0]
+    if failed is not None:
+        raise failed  # outside of `except`: it would hold the group, which holds it
+    if len(answers) < len(parts):
+        raise Cancelled(f"{len(parts) - len(answers)} of the {len(parts)} parts of the call were cancelled")
+    return {name: np.concatenate([answers[index][name] for index in range(len(parts))]) for name in answers[0]}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trilith.core.model import ModelSignature
-from trilith.errors import ModelError
+from trilith.errors import Cancelled, ModelError
 from trilith.service import ModelProxy
 from trilith.service.parts import AT_ONCE, parts_of
 
@@ -79,3 +79,56 @@ def test_the_first_failure_ends_the_call_and_takes_the_others_back():
         asyncio.run(ModelProxy("m", model, None)._infer({"x": x}))
     assert model.running == 0
     assert model.cancelled > 0
+
+
+class Stuck(Doubler):
+    """Rows of 0 are never answered."""
+
+    def __init__(self):
+        super().__init__()
+        self.most_tasks = 0
+
+    async def infer(self, inputs):
+        self.most_tasks = max(self.most_tasks, len(asyncio.all_tasks()))
+        if (inputs["x"] == 0).all():
+            self.running += 1
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.running -= 1
+        return await super().infer(inputs)
+
+
+def test_a_later_part_that_fails_ends_a_call_whose_first_part_hangs():
+    model = Stuck()
+    x = np.ones((4 * 100, 1), np.float32)
+    x[:4], x[40] = 0, -1
+    with pytest.raises(ModelError, match="minus one") as failed:
+        asyncio.run(asyncio.wait_for(ModelProxy("m", model, None)._infer({"x": x}), 10))
+    assert failed.value.__context__ is None
+    assert model.running == 0
+    assert len(model.seen) < 40, "the rest is not sent"
+    assert model.most_tasks <= AT_ONCE + 2
+
+
+def test_a_call_that_is_cancelled_takes_its_parts_back():
+    async def main():
+        model = Stuck()
+        call = asyncio.ensure_future(ModelProxy("m", model, None)._infer({"x": np.zeros((80, 1), np.float32)}))
+        while model.running < AT_ONCE:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert model.running == 0
+
+    asyncio.run(main())
+
+
+def test_a_part_that_is_cancelled_from_elsewhere_is_no_answer():
+    class Ending(Doubler):
+        async def infer(self, inputs):
+            raise asyncio.CancelledError
+
+    with pytest.raises(Cancelled, match="3 of the 3 parts"):
+        asyncio.run(ModelProxy("m", Ending(), None)._infer({"x": np.zeros((9, 1), np.float32)}))
