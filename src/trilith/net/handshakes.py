@@ -3,7 +3,8 @@
 Rule 1: while all places are taken, who has been at it for longest makes room for who comes. An honest client takes
 milliseconds; any number that never finishes keeps nobody out.
 Rule 2: an established connection makes room for none.
-Rule 3: without a descriptor for one more nothing is accepted for a moment: what waits in the backlog stays there.
+Rule 3: without a descriptor for one more nothing is accepted for a moment: what waits in the backlog stays there. What
+befell one connection before it was accepted is nobody else's matter.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from trilith.net.statistics import ConnectionRefusal, ServerCounters
 _log: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 64  # accepted in one turn of the loop
 _PAUSE_S: Final = 0.2
-_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# accept(2): what befell a connection in the backlog, which is gone; Linux passes on errors of the network as well.
+_OF_A_CONNECTION: Final = frozenset(
+    getattr(errno, name)
+    for name in (
+        *("ECONNABORTED", "ECONNRESET", "ETIMEDOUT", "EPERM", "EPROTO", "ENOPROTOOPT", "EOPNOTSUPP"),
+        *("ENETDOWN", "ENETUNREACH", "EHOSTDOWN", "EHOSTUNREACH", "ENONET"),
+    )
+    if hasattr(errno, name)
+)
 
 
 class Handshakes:
@@ -75,18 +84,18 @@ class Handshakes:
                 return  # those that made room are closed in the next turn; the kernel will ask again
             try:
                 accepted, _address = listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                if error.errno not in _EXHAUSTED:
-                    raise
+                if error.errno in _OF_A_CONNECTION:
+                    continue
                 self._pause(listening, error)
                 return
             self._begin(accepted)
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         """Lets the loop close what it can."""
-        _log.warning("connections wait: %s", error.strerror)
+        _log.warning("connections wait: %s", error.strerror or error)
         self._loop.remove_reader(listening)
 
         def go_on() -> None:
