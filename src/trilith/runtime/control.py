@@ -2,7 +2,8 @@
 
 Rule 1: clients load and unload when the mode is `explicit`, and only then.
 Rule 2: a folder that cannot be listed changes nothing: that a disk is away does not unload its models.
-Rule 3: who asks and goes away does not stop what was begun.
+Rule 3: who asks and goes away does not stop what was begun. The end of the runtime does: a load is given up; an unload
+    is waited for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from trilith.errors import InvalidConfig, InvalidInput, SetupError, TrilithError, UnknownModel
 from trilith.runtime.changes import ControlMode, Listing, decide
+from trilith.runtime.errands import Errands
 from trilith.runtime.fingerprint import Fingerprints
 from trilith.runtime.keeper import ModelKeeper
 from trilith.runtime.life import ModelState
@@ -53,7 +55,7 @@ class RepositoryControl:
         self._memory = memory
         self._fingerprints = Fingerprints()
         self._acted_upon: Listing = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._errands = Errands()
         self._polling: asyncio.Task[None] | None = None
 
     async def look(self) -> Listing:
@@ -75,6 +77,10 @@ class RepositoryControl:
         if self._polling is not None:
             self._polling.cancel()
             await asyncio.gather(self._polling, return_exceptions=True)
+
+    async def settled(self, timeout_s: float) -> bool:
+        """Waits for what clients have begun, once the keeper has stopped. False when time ran out."""
+        return await self._errands.settled(timeout_s)
 
     # -- clients -----------------------------------------------------------------------------------------------------
 
@@ -123,7 +129,7 @@ class RepositoryControl:
         """
         self._check(name)
         override = Override.read(name, parameters)
-        await self._finish(self._load(name, override))
+        await self._errands.run(self._load(name, override))
 
     async def unload(self, name: str, *, dependents: bool = False) -> None:
         """Unloads a model, after what is in flight has ended.
@@ -140,7 +146,7 @@ class RepositoryControl:
             if name not in await asyncio.to_thread(self._keeper.roots.find):
                 raise UnknownModel(f"failed to unload '{name}', Request for unknown model: '{name}' is not found")
             return
-        await self._finish(self._unload(name))
+        await self._errands.run(self._unload(name))
 
     def _check(self, name: str) -> None:
         if not name.strip():
@@ -163,7 +169,8 @@ class RepositoryControl:
             try:
                 await self._load_with(name, override)
             finally:
-                await self._memory.note(name, self._keeper.models.get(name))
+                if self._keeper.open:  # else nothing stands any more, though nobody unloaded it
+                    await self._memory.note(name, self._keeper.models.get(name))
         except BaseException:
             model = self._keeper.models.get(name)
             if override is not None and (model is None or model.override is not override):
@@ -193,17 +200,6 @@ class RepositoryControl:
         failed = {handle.version: SetupError(handle.reason) for handle in handles if not handle.ready}
         if failed:
             raise LoadFailed(name, failed)
-
-    async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
-        await asyncio.shield(task)
-
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waits for it has it; nobody may wait any more
 
     # -- files -------------------------------------------------------------------------------------------------------
 

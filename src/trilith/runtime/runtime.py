@@ -60,6 +60,10 @@ class Runtime:
         repositories: folders of model folders; a URL such as `s3://bucket/models` is mirrored to the cache.
         config: how to work.
         clock: tells the time.
+
+    Attributes:
+        repository: what clients may do with the repositories.
+        models_ended: set when it has stopped and every model has ended; loads that were given up may still run.
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class Runtime:
         self._declared: set[str] = set()
         self._demand: OnDemand | None = None
         self._started = False
+        self.models_ended = asyncio.Event()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -113,6 +118,8 @@ class Runtime:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(threads.close, self._config.drain_timeout_s)
             stack.push_async_callback(planners.close, self._config.drain_timeout_s)
+            stack.callback(self.models_ended.set)
+            stack.push_async_callback(self.repository.settled, self._config.drain_timeout_s)
             stack.push_async_callback(self._keeper.stop)
             self._keeper.threads, self._keeper.planners, self._keeper.open = threads, planners, True
             done = itertools.count(1)

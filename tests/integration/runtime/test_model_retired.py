@@ -12,6 +12,7 @@ from waiting import until
 from trilith.errors import Cancelled, Draining
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
 from trilith.runtime.changes import ControlMode
+from trilith.runtime.remembered import LoadMemory
 from trilith.testing.backends import kind_of
 
 BUSY = "hangs warming up"  # it hangs when it runs
@@ -223,5 +224,23 @@ def test_a_load_that_loses_to_its_own_end_leaves_nothing(repository, serve, run,
             with contextlib.suppress(asyncio.CancelledError, Cancelled):
                 await load
         assert made[0].closed == 1
+
+    run(main())
+
+
+def test_a_reload_that_the_end_interrupts_is_not_remembered_as_an_unload(repository, serve, run, made, go, tmp_path):
+    write(repository, "a")
+    memory = tmp_path / "memory"
+
+    async def main():
+        async with serve(memory=memory, drain_timeout_s=0.1) as runtime:
+            await runtime.repository.load("a", {})
+            write(repository, "a", content="hangs")
+            again = asyncio.ensure_future(runtime.repository.load("a", {}))
+            await until(lambda: len(made) == 2 and made[-1].waits)
+        with pytest.raises(Draining):
+            await again
+        [entry] = await LoadMemory(memory).read()
+        assert (entry.name, entry.loaded) == ("a", True)
 
     run(main())

@@ -51,6 +51,8 @@ from trilith.telemetry import HostMetrics, Metrics, RequestMetrics, TimelineShel
 
 _log: Final = logging.getLogger("trilith.gateway")
 _RUNTIME_LOG: Final = "trilith.runtime"
+_PAST_DRAIN_S: Final = 4.0  # for what ends when the drain time is over already; the agent kills a second later
+_GIVEN_UP_S: Final = 1.0  # for the threads of loads that were given up, once every model has ended
 _PEER_GRANT = 4096  # calls that one replica may have at the gateway; their own queues bound them earlier
 
 
@@ -132,23 +134,42 @@ class Gateway:
                     raise SetupError(f"--exit-on-error, and a model cannot be loaded: {'; '.join(failures)}")
                 self._channel.send(self._loaded(0))
         timeout_s = await obeying
+        ends_at = asyncio.get_running_loop().time() + timeout_s
         # Stop accepting and finish what is in flight on both fronts; replicas and runtime serve meanwhile.
         front.draining = oip_http.exiting = oip_grpc.exiting = True
         await asyncio.gather(http.drain(timeout_s), grpc.drain(timeout_s))
         await admin.drain(0.0)
         listener.close()
         self._router.stop()
-        await self._end_runtime(loading)
+        await self._end_runtime(loading, ends_at)
 
     def _show_life(self) -> None:
         self._channel.send(control.Alive())
         asyncio.get_running_loop().call_later(self._arguments.unresponsive_s / 4, self._show_life)
 
-    async def _end_runtime(self, loading: asyncio.Task[Runtime]) -> None:
-        """Unloads the models; a model that is being loaded cannot be interrupted, and is not waited for."""
-        if not loading.done() or self._tasks:
-            await self._channel.flush()
-            os._exit(0)
+    async def _end_runtime(self, loading: asyncio.Task[Runtime], ends_at: float) -> None:
+        """Unloads the models: what serves finalizes, what loads is given up. What hangs ends with the process."""
+        loop = asyncio.get_running_loop()
+        leaving = loop.create_task(self._leave_runtime(loading))
+        ended = loop.create_task(self._runtime.models_ended.wait())
+        limit_s = max(0.0, ends_at - loop.time()) + _PAST_DRAIN_S
+        await asyncio.wait({leaving, ended}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            await asyncio.wait({leaving}, timeout=_GIVEN_UP_S)  # a load in a thread cannot be interrupted
+        if leaving.done():
+            ended.cancel()
+            await leaving
+            return
+        if not ended.done():
+            _log.warning("the models have not ended within %.0f s, and are left behind", limit_s)
+        await self._channel.flush()
+        os._exit(0)
+
+    async def _leave_runtime(self, loading: asyncio.Task[Runtime]) -> None:
+        begun = [*self._tasks, *(() if loading.done() else (loading,))]
+        for task in begun:
+            task.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
         await self._runtime.__aexit__(None, None, None)
 
     # The agent's orders
