@@ -183,7 +183,13 @@ def test_a_model_that_cannot_be_started_again_serves_when_it_can(repository, run
     run(main())
 
 
-QUICK = {"first_s": 0.01, "most_s": 0.02, "most_failing_s": 1.0, "attempts": 2, "healthy_s": 10.0}
+QUICK = {
+    **StartBackoff.__init__.__kwdefaults__,
+    "first_s": 0.01,
+    "most_s": 0.02,
+    "most_failing_s": 1.0,
+    "attempts": 2,
+}
 
 
 def test_a_model_sees_that_its_caller_went_away(repository, run, tmp_path):
