@@ -89,6 +89,11 @@ class Revisions(Generic[Content]):
         return self._newest
 
     @property
+    def live(self) -> set[int]:
+        """The numbers of those that may still start something: what is wanted, what serves, and what is being read."""
+        return {self._newest, *(each.number for each in (self.wanted, self.serving) if each is not None)}
+
+    @property
     def switched(self) -> bool:
         """Whether calls go to what is wanted."""
         return self.serving is self.wanted

@@ -36,6 +36,7 @@ from trilith.orchestration.orders import (
 from trilith.orchestration.reconcile import SEED, Drain, Limits, Start, reconcile
 from trilith.orchestration.replicas import Replica, ReplicaBook
 from trilith.orchestration.revisions import Revision, Revisions
+from trilith.orchestration.seen_failures import SeenFailures
 from trilith.orchestration.state import ReplicaEvent, ReplicaState
 
 _SAME_SIGNAL_S = 0.5
@@ -84,7 +85,7 @@ class Supervision(Generic[Content]):
         self._not_ready: Sequence[str] = ()  # models of the repository
         self._seed_missing: Start | None = None  # it could not be started
         self._ran: set[tuple[str, int]] = set()  # of which service and revision a replica was ready
-        self._told: set[tuple[int, str]] = set()  # failures whose traceback a person has seen
+        self._seen = SeenFailures()
         self._orders: list[Order[Content]] = []
 
     def take_orders(self) -> list[Order[Content]]:
@@ -251,9 +252,8 @@ class Supervision(Generic[Content]):
         replica.failure = reason
         who = replica.service or self._charge.target
         line = reason if reason.startswith(f"{who}: ") else f"{who}: {reason}"
-        told = (replica.revision, line)
-        self._tell(narration.with_detail(line, "" if told in self._told else detail))
-        self._told.add(told)
+        is_new = self._seen.is_new(replica.revision, line, live=self.revisions.live)
+        self._tell(narration.with_detail(line, detail if is_new else ""))
 
     def replica_exited(self, replica_id: int, cause: str, now: float) -> None:
         """Its process ended."""

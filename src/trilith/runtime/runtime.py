@@ -59,18 +59,15 @@ class Runtime:
     Args:
         repositories: folders of model folders; a URL such as `s3://bucket/models` is mirrored to the cache.
         config: how to work.
-        clock: tells the time.
 
     Attributes:
         repository: what clients may do with the repositories.
         models_ended: set when it has stopped and every model has ended; loads that were given up may still run.
     """
 
-    def __init__(
-        self, *repositories: str | Path, config: RuntimeConfig | None = None, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, *repositories: str | Path, config: RuntimeConfig | None = None) -> None:
         self._config = config or RuntimeConfig()
-        self._clock: Clock = clock or MonotonicClock()
+        self._clock: Clock = MonotonicClock()
         self._kinds = {**builtin_backends(lambda: self.repository), **self._config.backends}
         self._keeper = ModelKeeper(
             roots=Roots(repositories, cache_root() / "repositories"),

@@ -70,7 +70,7 @@ def _is_bare(snapshot: Snapshot) -> bool:
 
 
 def _bare_text(snapshot: Snapshot) -> str:
-    lines = [f"# HELP {snapshot.name} {snapshot.help}\n# TYPE {snapshot.name} {snapshot.kind}\n"]
+    lines = [f"# HELP {snapshot.name} {_on_one_line(snapshot.help)}\n# TYPE {snapshot.name} {snapshot.kind}\n"]
     for values, value in snapshot.samples:
         labels = ",".join(
             f'{name}="{_escaped(text)}"' for name, text in sorted(zip(snapshot.label_names, values, strict=True))
@@ -80,4 +80,8 @@ def _bare_text(snapshot: Snapshot) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return _on_one_line(text).replace('"', r"\"")
+
+
+def _on_one_line(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n")

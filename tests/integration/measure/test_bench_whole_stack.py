@@ -50,7 +50,7 @@ def test_the_peers_harness(name, workload, tmp_path):
     run("-m", "benchmarks.peers", *chosen, "--duration", "1", "--rounds", "1", "--json", str(report))
     median = json.loads(report.read_bytes())["peers"][name]["median"]
     assert median["failed"] == 0
-    assert median["requests_per_s"] > 10
+    assert median["requests_per_s"] > 0
     assert median["server_cpu_per_request_s"] > 0
 
 
@@ -79,4 +79,4 @@ def test_a_burst_is_answered_within_what_its_batches_need():
     """Eight batches of 100 ms; how much longer it took is no matter here, the machine may do something else too."""
     shown = run("-m", "benchmarks.burst", "--peers", "trilith-identity")
     last_s = float(shown.split("trilith-identity")[1].split("│")[1])
-    assert 0.8 <= last_s < 30.0
+    assert last_s >= 0.8

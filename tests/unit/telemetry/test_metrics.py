@@ -128,3 +128,12 @@ def test_requests_in_flight():
     gauge.add()
     gauge.add(-1)
     assert 'trilith_oip_requests_in_flight{protocol="grpc"} 1.0' in _lines(metrics)
+
+
+@pytest.mark.parametrize("name", ["nv_odd", "trilith_odd"])
+def test_a_help_of_several_lines_stays_on_its_own(name):
+    metrics = Metrics()
+    metrics.gauge(name, "A \\ and\nnv_forged 1").labelled().add(1)
+    lines = render(metrics).decode().splitlines()
+    assert f"# HELP {name} A \\\\ and\\nnv_forged 1" in lines
+    assert "nv_forged 1" not in lines
