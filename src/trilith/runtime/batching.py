@@ -46,6 +46,7 @@ def _config(spec: ModelSpec, max_batch_size: int) -> BatchingConfig:
         max_queue_size=queue.max_queue_size,
         level_queue_size=queue.policy.max_queue_size,
         level_queue_sizes={level: policy.max_queue_size for level, policy in queue.level_policies.items()},
+        alone=not queue.batching,
     )
 
 

@@ -295,9 +295,15 @@ class RequestInstance:
 
 def executed_parts(taken: Taken, begun_at: float, outcome: Outcome, now: float) -> list[Executed]:
     """A batch's outcome: one part for the requests that succeeded together, and one for each that failed."""
+    answers = outcome.answers
+    if len(answers) == 1 == len(taken.tickets) and isinstance(answers[0], Answered):  # nearly each one without batching
+        alone = _part(taken.tickets, taken, begun_at, outcome, now)
+        alone.outputs = [answers[0].outputs]
+        alone.parameters = [answers[0].parameters]
+        return [alone]
     parts: list[Executed] = []
     answered: list[tuple[Ticket, Answered]] = []
-    for ticket, answer in zip(taken.tickets, outcome.answers, strict=True):
+    for ticket, answer in zip(taken.tickets, answers, strict=True):
         if isinstance(answer, TrilithError):
             failed = _part([ticket], taken, begun_at, outcome, now)
             failed.error = answer
@@ -312,8 +318,8 @@ def executed_parts(taken: Taken, begun_at: float, outcome: Outcome, now: float) 
     return parts
 
 
-def _part(tickets: list[Ticket], taken: Taken, begun_at: float, outcome: Outcome, now: float) -> Executed:
-    part = Executed(tickets, sum(ticket.rows for ticket in tickets), taken.batched_at, begun_at)
+def _part(tickets: Sequence[Ticket], taken: Taken, begun_at: float, outcome: Outcome, now: float) -> Executed:
+    part = Executed(tickets, sum([ticket.rows for ticket in tickets]), taken.batched_at, begun_at)
     part.input_at = max(begun_at, outcome.started_at)
     part.infer_at = part.freed_at = max(part.input_at, outcome.finished_at)
     part.output_at = max(part.infer_at, now)

@@ -173,10 +173,12 @@ class Runtime:
         handles = model.handles if model is not None else []
         if version:
             handles = [handle for handle in handles if handle.version == version]
-        ready = [handle for handle in handles if handle.ready]
+        for handle in reversed(handles):
+            if handle.ready:
+                return handle
         if not handles:
             self._keeper.refuse_unknown(name, version)
-        return (ready or handles)[-1]
+        return handles[-1]
 
     def statistics(self, name: str | None = None) -> list[ModelStatistics]:
         """What the ready versions have done since they were first loaded; those of one model, or of all.

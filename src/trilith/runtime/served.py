@@ -220,7 +220,7 @@ class ServedModel:
             DeadlineExceeded: it came too late.
         """
         admitted = self._validator.admit(request)
-        if self._remote and all(instance.life.over for instance in self._remote):
+        if self._remote and self._remote[0].life.over and all(instance.life.over for instance in self._remote):
             raise NoReadyReplica(self._remote[0].life.reason)
         now = self._clock.now()
         priority = self._priority(request.priority)

@@ -51,7 +51,7 @@ class Ticket(Waiting):
         alone: bool,
     ) -> None:
         super().__init__(
-            rows=admitted.rows, shape=self if alone else admitted.shape, priority=priority, deadline=deadline
+            rows=admitted.rows, shape=None if alone else admitted.shape, priority=priority, deadline=deadline
         )
         self._owner = owner
         self.answer_by = deadline

@@ -1,16 +1,20 @@
 """What goes to a quick instance ahead of its work, and when its process writes what it answers. No process."""
 
 import asyncio
+import gc
 import time
 
 from hypothesis import given
 from hypothesis import strategies as st
 from test_request_instances import ask, serving, turn
 
+from trilith.runtime import InferRequest
 from trilith.runtime.backends.port import Answered, LifeReport, Outcome
 from trilith.runtime.backends.python.holding import LONGEST_S, Held
-from trilith.runtime.schedule import AheadWindow
+from trilith.runtime.schedule import AheadWindow, BatchingConfig, DynamicBatcher, Waiting
 from trilith.runtime.schedule.ahead import WORTH_S
+from trilith.runtime.ticket import Ticket
+from trilith.runtime.validation import Admitted
 
 ALONE = "max_batch_size: 4\nbatching: false\n"
 seconds = st.floats(0.0, 1.0)
@@ -154,3 +158,27 @@ def test_waiting_at_an_instance_is_waiting(tmp_path):
         assert round(found.queue.ns / 1e9) == 0 + 1 + 2 + 3 + 4
 
     serving(tmp_path, check, yaml=ALONE)
+
+
+def test_a_request_that_runs_alone_is_freed_without_the_collector():
+    batcher = DynamicBatcher(BatchingConfig(max_batch_size=4, alone=True))
+    request = InferRequest(model="m", inputs={})
+    admitted = Admitted(arrays=(), names=None, rows=1, shape=())
+    ticket = Ticket(None, request, admitted, None, print, priority=0, deadline=None, alone=True)
+    batcher.add(ticket, 0.0)
+    assert batcher.next_batch(0.0) == [ticket]
+    assert not any(each is ticket for each in gc.get_referents(ticket))
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=30))
+def test_what_runs_alone_leaves_one_by_one_by_priority(asked):
+    batcher = DynamicBatcher(BatchingConfig(max_batch_size=4, alone=True))
+    items = [Waiting(rows=rows, priority=priority) for rows, priority in asked]
+    for item in items:
+        batcher.add(item, 0.0)
+    left = []
+    while batch := batcher.next_batch(1.0):
+        batcher.check_integrity()
+        assert len(batch) == 1
+        left += batch
+    assert left == sorted(items, key=lambda item: item.priority)

@@ -323,6 +323,8 @@ class DynamicBatcher(Generic[ItemT]):
         return None
 
     def _take(self, lane: Lane[ItemT]) -> list[ItemT]:
+        if self.config.alone:
+            return self._take_one(lane)
         limit = self._target(lane)
         most_bulk = self.config.max_batch_bulk
         batch: list[ItemT] = []
@@ -338,6 +340,15 @@ class DynamicBatcher(Generic[ItemT]):
         if lane.rows and self._may_leave(lane):
             self._announce(lane)
         return batch
+
+    def _take_one(self, lane: Lane[ItemT]) -> list[ItemT]:
+        item = lane.head()
+        if item is None:
+            return []
+        self._remove(item, announce=False)
+        if lane.rows and self._may_leave(lane):
+            self._announce(lane)
+        return [item]
 
     def _target(self, lane: Lane[ItemT]) -> int:
         """The size that was learned to be best, or the largest preferred one that waits, else what may go together."""

@@ -22,6 +22,7 @@ class BatchingConfig:
         max_queue_size: most requests that wait; 0 leaves the bound to `max_queue_rows`.
         level_queue_size: most requests of one priority that wait; 0 for no such bound.
         level_queue_sizes: the same for single priorities, instead of `level_queue_size`.
+        alone: each item leaves by itself, whatever its rows.
 
     Raises:
         InvalidConfig: a number is out of its range.
@@ -35,6 +36,7 @@ class BatchingConfig:
     max_queue_size: int = 0
     level_queue_size: int = 0
     level_queue_sizes: Mapping[int, int] = field(default_factory=dict)
+    alone: bool = False
 
     def __post_init__(self) -> None:
         if self.max_batch_size < 1:

@@ -155,9 +155,7 @@ class PythonBackend(RequestBackend):
             meta, buffers = packed_call(self._file.model, batch, self._datatypes)
             if self._peer is None:
                 raise ReplicaLost("it is not connected")
-            call.size_bytes = sum(
-                [buffer.nbytes if isinstance(buffer, memoryview) else len(buffer) for buffer in buffers]
-            )
+            call.size_bytes = sum(map(len, buffers))
             call.id = self._peer.call(meta, buffers, functools.partial(self._replied, call))
         except ReplicaLost:
             self._later(functools.partial(on_done, call.not_begun()))

@@ -105,6 +105,9 @@ class AnswerReader:
                 raise ModelError(f"Failed to process the request(s) for model '{model}', message: {answer.failure}")
         except ModelError as error:
             return call.failed(error)
+        if len(answer.answers) == 1:
+            [inputs], [head] = call.batch.inputs, answer.answers
+            return Outcome([self._answer(inputs, head, reply.buffers)], reply.started_at, reply.finished_at)
         answers: list[Answered | TrilithError] = []
         at = 0
         for inputs, head in zip(call.batch.inputs, answer.answers, strict=True):
