@@ -2,7 +2,7 @@
 
 Rule 1: one revision is served; the next is being prepared; earlier ones are remembered while a replica of theirs is
     connected, since it may still make calls.
-Rule 2: a replica may be quicker than the order that announces its revision: its calls are kept until that has come.
+Rule 2: a replica may be quicker than the order that announces its revision: its calls are early until that has come.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ class Numbered(Protocol):
 
 
 A = TypeVar("A", bound=Numbered)
-E = TypeVar("E")
 
 
-class KnownRevisions(Generic[A, E]):
-    """The applications by revision, and the calls that came early.
+class KnownRevisions(Generic[A]):
+    """The applications by revision.
 
     Attributes:
         served: the one that calls from outside go to; None before the first.
@@ -37,13 +36,11 @@ class KnownRevisions(Generic[A, E]):
         self.served: A | None = None
         self.prepared: A | None = None
         self.known: dict[int, A] = {}
-        self._early: dict[int, list[E]] = {}
 
-    def prepare(self, application: A) -> list[E]:
-        """The application is to be got ready; the calls that waited for that."""
+    def prepare(self, application: A) -> None:
+        """The application is to be got ready: calls of its replicas are not early any more."""
         self.prepared = application
         self.known[application.revision] = application
-        return self._early.pop(application.revision, [])
 
     def publish(self, application: A, connected: Collection[int]) -> None:
         """It is served from now on. `connected`: the revisions of the replicas that there are."""
@@ -54,13 +51,10 @@ class KnownRevisions(Generic[A, E]):
             if revision >= application.revision or revision in connected
         }
 
-    def keep_early(self, revision: int, call: E) -> bool:
-        """Keeps a call of a replica whose revision is not known yet; False: it is, or will never be."""
+    def is_early(self, revision: int) -> bool:
+        """Whether a revision is not known yet and may become so; if not, calls of its replicas meet what is served."""
         served = self.served.revision if self.served is not None else 0
-        if revision <= served or revision in self.known:
-            return False
-        self._early.setdefault(revision, []).append(call)
-        return True
+        return revision > served and revision not in self.known
 
     def needed(self, connected: Iterable[int]) -> list[A]:
         """What is served, what is next, and what connected replicas, given by revision, are of."""

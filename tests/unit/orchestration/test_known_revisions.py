@@ -25,22 +25,23 @@ class App:
         max_size=40,
     )
 )
-def test_no_early_call_is_lost_and_none_meets_a_stranger(steps):
-    known: KnownRevisions[App, int] = KnownRevisions()
-    newest, waiting = 0, {}
-    for number, (what, value) in enumerate(steps):
+def test_a_call_is_early_until_its_revision_is_known_and_none_meets_a_stranger(steps):
+    known: KnownRevisions[App] = KnownRevisions()
+    newest = 0
+    for what, value in steps:
         if what == "call":
             served = known.served.revision if known.served is not None else 0
-            if known.keep_early(value, number):
+            if known.is_early(value):
                 assert value > served
-                waiting.setdefault(value, []).append(number)
+                assert value > newest or value not in known.known
             else:
                 met = known.known.get(value, known.served)
                 assert met is not None
                 assert met.revision == value or met is known.served
         elif what == "prepare":
             newest += value
-            assert known.prepare(App(newest)) == waiting.pop(newest, [])
+            known.prepare(App(newest))
+            assert not known.is_early(newest)
             assert known.known[newest] == App(newest)
         elif known.prepared is not None:
             before = [known.known[number] for number in value if number in known.known]
@@ -51,7 +52,7 @@ def test_no_early_call_is_lost_and_none_meets_a_stranger(steps):
 
 
 def test_revisions_without_replicas_are_forgotten():
-    known: KnownRevisions[App, str] = KnownRevisions()
+    known: KnownRevisions[App] = KnownRevisions()
     for number in (1, 2, 3):
         known.prepare(App(number))
         known.publish(App(number), {2})

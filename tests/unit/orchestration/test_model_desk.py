@@ -27,6 +27,7 @@ class Runtime:
 class Incoming:
     answers: list = dataclasses.field(default_factory=list)
     cancelled: bool = False
+    deadline: float | None = None
     on_cancel: object = None
 
     def result(self, meta, buffers=()):

@@ -25,7 +25,7 @@ import uvloop
 from trilith.core.collector import settle_collector
 from trilith.core.lifeline import die_with_parent
 from trilith.core.logs import configure_logging
-from trilith.errors import SetupError, TrilithError, UnknownReference
+from trilith.errors import NoReadyReplica, SetupError, TrilithError, UnknownReference
 from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import HttpLimits, HttpServer, tls_context
 from trilith.net.transport import Listener
@@ -43,7 +43,7 @@ from trilith.orchestration.engine.process import open_to_agent, raise_descriptor
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.server_metrics import server_source
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
-from trilith.orchestration.engine.worker_desk import Early, WorkerDesk
+from trilith.orchestration.engine.worker_desk import WorkerDesk
 from trilith.orchestration.known_revisions import KnownRevisions
 from trilith.runtime import Runtime
 from trilith.runtime.protocol import OipGrpc, OipHttp, model_source, oip_services
@@ -82,7 +82,7 @@ class Gateway:
             unresponsive_s=arguments.unresponsive_s,
         )
         self._node_models = NodeModels(self._runtime)
-        self._revisions: KnownRevisions[Application, Early] = KnownRevisions()
+        self._revisions: KnownRevisions[Application] = KnownRevisions()
         self._workers = WorkerDesk(
             self._router,
             self._models,
@@ -199,23 +199,28 @@ class Gateway:
         """Loads the models of a revision; the one that is served goes on meanwhile."""
         try:
             application = read_application(order.description, order.revision)
-            for incoming, meta in self._revisions.prepare(application):
-                self._workers.relay(incoming, meta, order.revision)
+            self._revisions.prepare(application)
+            self._workers.announced(application.revision)
             if order.publish:
                 self._publish(application)
             await asyncio.shield(loading)
             await self._node_models.load(application.models, order.model_roots)
         except UnknownReference as error:
-            self._channel.send(control.Unprepared(revision=order.revision, reason=error.message))
+            self._give_up(order.revision, error.message)
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this revision, not those that serve
             _log.exception("getting revision %s ready failed", order.revision)
-            self._channel.send(control.Unprepared(revision=order.revision, reason=repr(error)))
+            self._give_up(order.revision, repr(error))
             return
         if order.publish:
             settle_collector()
         self._models.prepared(order.revision)
         self._channel.send(self._loaded(order.revision))
+
+    def _give_up(self, revision: int, reason: str) -> None:
+        self._channel.send(control.Unprepared(revision=revision, reason=reason))
+        unprepared = NoReadyReplica(f"revision {revision} of the application could not be made ready: {reason}")
+        self._workers.given_up(revision, unprepared)
 
     async def _trim_models(self) -> None:
         """Unloads what neither the served and the next revision need, nor a replica that is still connected."""
@@ -242,6 +247,7 @@ class Gateway:
         self._pages.application = application
         services = [service.name for service in application.description.services]
         self._router.publish(application.revision, services, application.methods.values())
+        self._workers.announced(application.revision)
         self._front.serve_methods(application.paths)
         self._front.starting = False
 

@@ -8,20 +8,18 @@ Rule 2: a call of a replica whose revision's models are still being loaded waits
 from __future__ import annotations
 
 import time
-from typing import Final
 
 from trilith.core.context import Context
 from trilith.core.request import InferResponse
 from trilith.core.timeline import ANSWERED, RECEIVED, Timeline
 from trilith.errors import Cancelled, NotFound, TrilithError
 from trilith.net.transport import IncomingCall
+from trilith.orchestration.engine.early_calls import TAKEN_BACK, EarlyCalls
 from trilith.orchestration.engine.model_wire import INFER, SIGNATURE, pack_signature
 from trilith.runtime import Runtime
 from trilith.service import ModelSignature
 from trilith.wire.calls import TENSORS_CONTENT_TYPE, CallMeta, ResultMeta, pack_meta
 from trilith.wire.tensors import pack_response, unpack_request
-
-_TAKEN_BACK: Final = "the caller took the request back"
 
 
 class ModelDesk:
@@ -30,36 +28,25 @@ class ModelDesk:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._prepared: set[int] = set()
-        self._waiting: dict[int, list[tuple[IncomingCall, CallMeta]]] = {}
+        self._waiting = EarlyCalls("the models of its revision")
 
     def prepared(self, revision: int) -> None:
         """The models of a revision are loaded, or will not be: what its replicas ask is answered from now on."""
         self._prepared.add(revision)
-        for incoming, meta in self._waiting.pop(revision, []):
-            incoming.on_cancel = None
-            self.take(incoming, meta, revision)
+        for call in self._waiting.take(revision):
+            self.take(call.incoming, call.meta, revision)
 
     def take(self, incoming: IncomingCall, meta: CallMeta, revision: int) -> None:
         """Answers a call of a replica of that revision, now or later."""
         if incoming.cancelled:
-            incoming.fail(Cancelled.code, _TAKEN_BACK)
+            incoming.fail(Cancelled.code, TAKEN_BACK)
         elif revision not in self._prepared:
-            self._wait(incoming, meta, revision)
+            self._waiting.keep(incoming, meta, revision)
         else:
             try:
                 self._answer(incoming, meta)
             except TrilithError as error:
                 incoming.fail_error(error)
-
-    def _wait(self, incoming: IncomingCall, meta: CallMeta, revision: int) -> None:
-        queue = self._waiting.setdefault(revision, [])
-        queue.append((incoming, meta))
-
-        def cancelled() -> None:
-            queue.remove((incoming, meta))
-            incoming.fail(Cancelled.code, _TAKEN_BACK)
-
-        incoming.on_cancel = cancelled
 
     def _answer(self, incoming: IncomingCall, meta: CallMeta) -> None:
         if meta.method == INFER:
@@ -98,6 +85,6 @@ class ModelDesk:
 
         def cancelled() -> None:
             ticket.cancel()  # from here on `done` is not called: the answer that is still due is given here
-            incoming.fail(Cancelled.code, _TAKEN_BACK)
+            incoming.fail(Cancelled.code, TAKEN_BACK)
 
         incoming.on_cancel = cancelled

@@ -12,6 +12,7 @@ from trilith.errors import NotFound, TrilithError
 from trilith.net.transport import IncomingCall, LostCall, Peer
 from trilith.orchestration.engine.application import Application
 from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.early_calls import EarlyCalls
 from trilith.orchestration.engine.hello import Hello, decode_notice
 from trilith.orchestration.engine.links import ReplicaLink
 from trilith.orchestration.engine.model_calls import ModelDesk
@@ -19,8 +20,6 @@ from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import PeerSink
 from trilith.orchestration.known_revisions import KnownRevisions
 from trilith.wire.calls import CallMeta, unpack_call
-
-Early = tuple[IncomingCall, CallMeta]
 
 
 class WorkerDesk:
@@ -30,7 +29,7 @@ class WorkerDesk:
         self,
         router: Router,
         models: ModelDesk,
-        revisions: KnownRevisions[Application, Early],
+        revisions: KnownRevisions[Application],
         *,
         on_serving: Callable[[int], None],
     ) -> None:
@@ -38,6 +37,7 @@ class WorkerDesk:
         self._models = models
         self._revisions = revisions
         self._on_serving = on_serving
+        self._early = EarlyCalls("the revision of its replica to be announced")
 
     def connected(self, peer: Peer) -> None:
         """A worker is there."""
@@ -79,12 +79,22 @@ class WorkerDesk:
         except TrilithError as error:
             incoming.fail_error(error)
 
+    def announced(self, revision: int) -> None:
+        """The revision is known now: what its replicas asked before goes on. So does what waited for an earlier one."""
+        for call in self._early.take_up_to(revision):
+            self.relay(call.incoming, call.meta, call.revision)
+
+    def given_up(self, revision: int, error: TrilithError) -> None:
+        """The revision will not be served: what its replicas asked of services is answered with why."""
+        self._early.fail(revision, error)
+
     def relay(self, incoming: IncomingCall, meta: CallMeta, revision: int) -> None:
         """Sends a call of a replica of that revision on to another service, now or when its revision is known."""
         application = self._revisions.known.get(revision)
         if application is None:
-            if self._revisions.keep_early(revision, (incoming, meta)):
-                return  # its order is on the way
+            if self._revisions.is_early(revision):
+                self._early.keep(incoming, meta, revision)  # its order is on the way
+                return
             application = self._revisions.served
         methods = application.methods if application is not None else {}
         route = methods.get((meta.service, meta.method))
