@@ -91,7 +91,7 @@ class Attempt:
         if self.serves:
             return
         self._over = self._over or error
-        for job in self._jobs:
+        for job in sorted(self._jobs, key=lambda each: each.begun):  # what waits first, or it would begin in its place
             job.give_up(error)
 
     def check(self) -> None:

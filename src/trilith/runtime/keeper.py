@@ -32,7 +32,7 @@ from trilith.runtime.errands import Errands
 from trilith.runtime.handle import ModelHandle
 from trilith.runtime.kept import Model, collector, forget, new_handle, retire, unavailable_handle
 from trilith.runtime.life import ModelEvent, ModelState
-from trilith.runtime.load_threads import LoadThreads
+from trilith.runtime.load_threads import STOPPED, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
 from trilith.runtime.overrides import Override
 from trilith.runtime.planning import plan_load
@@ -47,7 +47,6 @@ _log: Final = logging.getLogger("trilith.runtime")
 
 NEWER_FAILED: Final = "a newer state cannot be loaded, and this one serves on"
 _GONE: Final = "whoever asked for the load wants it no more"
-_STOPPED: Final = "the runtime was stopped while the model was loading"
 
 Serve = Callable[[ModelHandle, LoadedVersion, StatisticsCollector], ServedModel]
 """Makes what serves a loaded version, says so to its handle, and starts it."""
@@ -140,9 +139,11 @@ class ModelKeeper:
         """Drains and stops everything; gives up what is being loaded. Waits for what was begun before, too."""
         self.open = False
         self.routes = {}
+        for threads in (self.planners, self.threads):  # first, or what is given up would make room for what waits
+            threads.shut()
         for model in self.models.values():
             for attempt in model.attempts:
-                attempt.give_up(Draining(_STOPPED))
+                attempt.give_up(Draining(STOPPED))
         for model in self.models.values():
             retired, model.served = model.served, {}
             for handle in model.handles:
@@ -182,7 +183,7 @@ class ModelKeeper:
 
     def _check_open(self) -> None:
         if not self.open:
-            raise Draining(_STOPPED)
+            raise Draining(STOPPED)
 
     # -- loading -----------------------------------------------------------------------------------------------------
 

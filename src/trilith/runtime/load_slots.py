@@ -4,6 +4,7 @@ Rule 1: so many run at a time and no more; they begin in the order in which they
 Rule 2: one that ran past its time is given up. It counts no more, so that the next begins. Its thread may go on for
     ever, which nothing can prevent; so there may be only so many of those, and then nothing is loaded until one ends.
 Rule 3: waiting costs no time: a load's time begins when it does, and begins anew with each sign that it gets on.
+Rule 4: once it is closed nothing begins, whatever falls free.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from trilith.errors import CapacityError
+from trilith.errors import CapacityError, Draining
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class LoadSlots:
         self._waiting: OrderedDict[int, float | None] = OrderedDict()
         self._running: dict[int, tuple[float, float | None]] = {}  # last sign, and the longest silence
         self._left_behind: set[int] = set()
+        self._closed = False
 
     @property
     def waiting(self) -> int:
@@ -64,7 +66,10 @@ class LoadSlots:
 
         Raises:
             CapacityError: too many that were given up still run.
+            Draining: nothing begins any more.
         """
+        if self._closed:
+            raise Draining("the runtime was stopped while the model was loading")
         if len(self._left_behind) >= self._most_left_behind:
             raise CapacityError(
                 f"{len(self._left_behind)} loads that were given up still run, so no other begins; wait until "
@@ -93,6 +98,13 @@ class LoadSlots:
             self._running[load] = (now, timeout_s)
             starts.append(Start(load))
         return (*late, *starts)
+
+    def close(self) -> tuple[int, ...]:
+        """Lets nothing begin any more. The loads that waited, in order; what runs goes on running."""
+        self._closed = True
+        waited = tuple(self._waiting)
+        self._waiting.clear()
+        return waited
 
     def take_back(self, load: int) -> None:
         """Nobody wants the load any more. If it runs it is left behind."""

@@ -23,6 +23,7 @@ from trilith.runtime.load_run import LoadRun
 from trilith.runtime.load_slots import GiveUp, LoadSlots
 
 MOST_LEFT_BEHIND: Final = 16
+STOPPED: Final = "the runtime was stopped while the model was loading"
 _EARLIEST_S: Final = 0.001
 _log: Final = logging.getLogger("trilith.runtime")
 _Result = TypeVar("_Result")
@@ -83,6 +84,11 @@ class LoadJob(Generic[_Result]):
         """Whether its outcome is known."""
         return self._outcome.done()
 
+    @property
+    def begun(self) -> bool:
+        """Whether it has its thread."""
+        return self.thread is not None
+
     async def wait(self) -> _Result:
         """What the work returned or raised, or why it was given up. Whoever is cancelled here takes it back."""
         try:
@@ -106,9 +112,13 @@ class LoadJob(Generic[_Result]):
             self._outcome.exception()  # nobody may wait any more
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Starts the thread. A system that has none for it fails the work."""
         self.thread = threading.Thread(target=self._in_thread, name=f"trilith load {self.what}", daemon=True)
-        self.thread.start()
+        try:
+            self.thread.start()
+        except RuntimeError as error:
+            failure = SetupError(f"{self.what}: it cannot begin: {error}")
+            self._threads.post(self._deliver, None, failure, False)
 
     def _in_thread(self) -> None:
         result: Any = None
@@ -193,11 +203,16 @@ class LoadThreads:
         slots = self._slots
         return LoadStatistics(waiting=slots.waiting, running=slots.running, left_behind=slots.left_behind)
 
+    def shut(self) -> None:
+        """Gives up what waits, and lets nothing begin any more."""
+        for number in self._slots.close():
+            self._jobs[number].give_up(Draining(STOPPED))
+
     async def close(self, timeout_s: float) -> None:
         """Gives up everything, and waits up to `timeout_s` seconds for the threads to end; not for those that hang."""
-        jobs = list(self._jobs.values())
-        for job in jobs:
-            job.give_up(Draining("the runtime was stopped while the model was loading"))
+        self.shut()
+        for job in list(self._jobs.values()):
+            job.give_up(Draining(STOPPED))
         if not self._all_hang:
             self._idle = self._loop.create_future()
             await asyncio.wait([self._idle], timeout=timeout_s)
@@ -215,7 +230,7 @@ class LoadThreads:
         """Nobody wants the job any more; it did not end."""
         job = self._jobs[number]
         self._slots.take_back(number)
-        if job.thread is None:  # and it never will
+        if not job.begun:  # and it never will
             del self._jobs[number]
         self._look()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from trilith.errors import CapacityError
+from trilith.errors import CapacityError, Draining
 from trilith.runtime.load_slots import GiveUp, LoadSlots, Start
 
 SLOTS, MOST = 2, 3
@@ -23,10 +23,15 @@ class Loads(RuleBasedStateMachine):
         self.order = []  # as they came, those that did not begin
         self.running = {}  # with their last sign
         self.left = set()
+        self.closed = False
 
     @rule(timeout_s=TIMES)
     def enter(self, timeout_s):
         load = len(self.limits)
+        if self.closed:
+            with pytest.raises(Draining):
+                self.slots.enter(load, timeout_s)
+            return
         if len(self.left) >= MOST:
             with pytest.raises(CapacityError, match="loads that were given up still run"):
                 self.slots.enter(load, timeout_s)
@@ -45,11 +50,18 @@ class Loads(RuleBasedStateMachine):
                 assert action.silent_s == silent_s
                 self.left.add(action.load)
             else:
+                assert not self.closed
                 assert action == Start(self.order.pop(0))
                 self.running[action.load] = self.now
         assert not self.order or len(self.running) == SLOTS
         assert all(self.limits[load] is None or self.now < at + self.limits[load] for load, at in self.running.items())
         assert self.slots.due(self.now) == ()
+
+    @precondition(lambda self: len(self.limits) > SLOTS)
+    @rule()
+    def close(self):
+        assert self.slots.close() == tuple(self.order)
+        self.closed, self.order = True, []
 
     @rule(data=st.data())
     def end(self, data):
