@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import io
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from hpack import Encoder
+from PIL import Image
 
 from trilith.core.request import InferRequest
 from trilith.errors import InvalidConfig, InvalidInput, TrilithError
 from trilith.runtime.model_pbtxt import parse_model_pbtxt
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.sources.reference import parse_source
+from trilith.service.codecs.images import decode_image
 from trilith.service.codecs.multipart import parse_form
 from trilith.wire import frames as transport
 from trilith.wire.batches import BatchItem, decode_batch, encode_batch
@@ -145,6 +150,12 @@ def _form(octets: bytes) -> None:
     parse_form("multipart/form-data; boundary=b", octets)
 
 
+def _picture(octets: bytes) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's, of what it reads nevertheless
+        decode_image(octets)
+
+
 def _reference(octets: bytes) -> None:
     parse_source(octets.decode("utf-8", "replace"))
 
@@ -219,6 +230,30 @@ versions: {latest: 2}
 parameters: {a: 1, b: "two", c: true}
 timeout_ms: 2000.5
 """
+
+
+def _picture_samples() -> list[bytes]:
+    """Small pictures of each format that is read."""
+    noise = Image.fromarray(np.random.default_rng(1).integers(0, 256, (7, 9, 3), np.uint8))
+    kinds: list[tuple[str, str, dict[str, Any]]] = [
+        *(("RGB", kind, {}) for kind in ("PNG", "JPEG", "WEBP", "BMP")),
+        *((mode, "PNG", {}) for mode in ("P", "1", "LA", "I;16")),
+        ("P", "GIF", {}),
+        ("CMYK", "JPEG", {}),
+        *(("RGB", "TIFF", {"compression": name}) for name in (None, "tiff_lzw", "tiff_adobe_deflate", "packbits")),
+        ("RGB", "TIFF", {"compression": "jpeg"}),
+        ("1", "TIFF", {"compression": "group4"}),
+        ("F", "TIFF", {}),
+    ]
+    samples = []
+    for mode, kind, options in kinds:
+        stream = io.BytesIO()
+        image = noise.convert("I").convert(mode) if mode == "I;16" else noise.convert(mode)
+        image.save(stream, kind, dpi=(72, 72), **options)
+        samples.append(stream.getvalue())
+    return samples
+
+
 _FORM = (
     b'--b\r\ncontent-disposition: form-data; name="f"; filename="a.txt"\r\ncontent-type: text/plain\r\n\r\nhello\r\n'
     b'--b\r\ncontent-disposition: form-data; name="note"\r\n\r\nx\r\n--b--\r\n'
@@ -321,6 +356,15 @@ READERS = (
         read=_form,
         refusals=(InvalidInput,),
         spice=b'\r\n-=;"b:\0\xff',
+        inputs=5_000,
+        inputs_full=200_000,
+    ),
+    Reader(
+        name="pictures",
+        samples=_picture_samples(),
+        read=_picture,
+        refusals=(InvalidInput,),
+        spice=b"\0\1\2\3\4\5\6\7\x08\x10\x7f\x80\xd8\xda\xff",
         inputs=5_000,
         inputs_full=200_000,
     ),

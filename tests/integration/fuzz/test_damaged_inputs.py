@@ -40,8 +40,9 @@ def reader_of(reader, tmp_path):
 
 @pytest.fixture(autouse=True)
 def quiet(caplog):
-    """The parser of forms warns of each that is none."""
+    """The parsers of forms and of pictures say of each that is none; a worker does not listen to them."""
     caplog.set_level(logging.ERROR, "python_multipart")
+    caplog.set_level(logging.CRITICAL, "PIL")
 
 
 def search(reader, read, inputs):
@@ -63,8 +64,9 @@ def test_samples_are_read(reader, tmp_path):
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
-def test_damaged(reader, tmp_path):
+def test_damaged(reader, tmp_path, capfd):
     search(reader, reader_of(reader, tmp_path), reader.inputs)
+    assert capfd.readouterr().err == "", "who sends it does not get to write our log"
 
 
 @pytest.mark.full

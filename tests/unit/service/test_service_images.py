@@ -243,3 +243,15 @@ def test_text_is_not_an_image(call_once):
 def test_a_method_that_returns_no_image(call_once):
     with pytest.raises(trilith.errors.ServiceError, match="returned str and declares Image"):
         call_once(Images, "wrong", png(), "image/png", debug=True)
+
+
+@pytest.mark.parametrize("compression", ["tiff_lzw", "tiff_adobe_deflate", "group4", "jpeg", "packbits"])
+def test_a_broken_tiff_writes_nothing_to_stderr(compression, capfd):
+    image = Image.effect_noise((200, 200), 50).convert("1" if compression == "group4" else "RGB")
+    stream = io.BytesIO()
+    image.save(stream, "TIFF", compression=compression)
+    octets = bytearray(stream.getvalue())
+    octets[1000:1400] = bytes(octet ^ 0x55 for octet in octets[1000:1400])
+    with contextlib.suppress(InvalidInput):
+        images.decode_image(bytes(octets))
+    assert capfd.readouterr().err == ""

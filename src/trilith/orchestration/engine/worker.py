@@ -18,6 +18,7 @@ import math
 import os
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import msgspec
@@ -193,8 +194,10 @@ def main() -> None:
         sys.stdout.reconfigure(line_buffering=True)  # what a service prints is seen when it is printed
     arguments = msgspec.json.decode(raw, type=WorkerArguments)
     configure_logging(arguments.log)
-    # Of each form that is none its parser warns; the client is told, and does not get to write our log.
+    # Of each form or picture that is none its parser warns; the client is told, and does not get to write our log.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
+    logging.getLogger("PIL").setLevel(logging.CRITICAL)
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     uvloop.run(_main(int(control_fd), arguments))
 
 

@@ -23,9 +23,11 @@ from PIL import (
     TiffImagePlugin,
     UnidentifiedImageError,
     WebPImagePlugin,
+    _imaging,
 )
 
 from trilith.errors import InvalidInput
+from trilith.service.codecs.libtiff import quiet_libtiff
 
 MAX_PIXELS: Final = 89_478_485  # Pillow's own bound for a decompression bomb: a quarter of a GiB of RGB
 WRITTEN: Final = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "image/tiff": "TIFF"}
@@ -64,6 +66,8 @@ def decode_image(body: bytes | memoryview) -> Image.Image:
     except _BROKEN as error:
         raise InvalidInput(f"the image is broken: {error}") from error
     _check_size(image.width, image.height)
+    if image.format == "TIFF":
+        quiet_libtiff(_imaging.__file__)
     try:
         image.load()
     except _BROKEN as error:
