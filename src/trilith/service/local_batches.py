@@ -76,9 +76,8 @@ class LocalBatches:
             QueueFull: as many calls wait as the service lets wait.
             Exception: what the method raised, for this item or for its batch.
         """
-        self._queue.admit(self._free)
         waiting = _LocalCall(item, asyncio.get_running_loop().create_future())
-        self._queue.add(waiting, _now())
+        self._queue.add(waiting, _now(), free=self._free, bounded=True)
         self._pump_soon()
         try:
             return await waiting.answer

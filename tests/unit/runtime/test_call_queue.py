@@ -22,25 +22,25 @@ def none_free():
 def fill(queue, count, now=0.0):
     calls = [QueuedCall() for _ in range(count)]
     for call in calls:
-        queue.add(call, now)
+        queue.add(call, now, free=none_free, bounded=False)
     return calls
 
 
 def test_what_a_free_place_takes_at_once_does_not_count_as_waiting():
     queue = queue_of(max_waiting=1)
     fill(queue, 3)
-    queue.admit(lambda: 1)
     with pytest.raises(QueueFull, match=r"1 calls of Reader.read wait already, which is its limit; try again later"):
-        queue.admit(none_free)
-    fill(queue, 1)
+        queue.add(QueuedCall(), 0.0, free=none_free, bounded=True)
+    queue.add(QueuedCall(), 0.0, free=lambda: 1, bounded=True)
     with pytest.raises(QueueFull):
-        queue.admit(lambda: 1)
-    queue.admit(lambda: 2)
+        queue.add(QueuedCall(), 0.0, free=lambda: 1, bounded=True)
+    queue.add(QueuedCall(), 0.0, free=lambda: 2, bounded=True)
+    assert len(queue) == 5
 
 
 def test_free_places_are_counted_only_when_the_queue_seems_full():
     queue = queue_of(max_waiting=1)
-    queue.admit(lambda: pytest.fail("counted"))
+    queue.add(QueuedCall(), 0.0, free=lambda: pytest.fail("counted"), bounded=True)
 
 
 def test_a_call_that_was_accepted_is_queued_again_beyond_the_bound():
@@ -111,15 +111,14 @@ class CallQueueMachine(RuleBasedStateMachine):
     @rule(again=st.booleans(), bulk=st.integers(0, 5))
     def call(self, again, bulk):
         call = QueuedCall(bulk)
-        if not again:
-            try:
-                self.queue.admit(self.free)
-            except QueueFull:
-                assert len(self.waiting) >= self.max_waiting
-                assert len(self.waiting) >= self.max_size * self.free(), "nobody is refused beside a place that could"
-                return
-            assert len(self.waiting) < self.max_waiting + self.max_size * max(0, self.free())
-        self.queue.add(call, self.now)
+        try:
+            self.queue.add(call, self.now, free=self.free, bounded=not again)
+        except QueueFull:
+            assert not again
+            assert len(self.waiting) >= self.max_waiting
+            assert len(self.waiting) >= self.max_size * self.free(), "nobody is refused beside a place that could"
+            return
+        assert again or len(self.waiting) < self.max_waiting + self.max_size * max(0, self.free())
         self.waiting.append((call, self.now))
         self.calls.append(call)
         self.pump()

@@ -10,19 +10,36 @@ Rule 5: a window that closes is a timer of its own, at the instant that the queu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from trilith.errors import Bug, QueueFull, TrilithError, error_from_code
-from trilith.net.transport import Reply
+from trilith.net.transport import Buffer, Reply
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.calls import LinkedDeployment, PendingCall
 from trilith.orchestration.engine.links import ReplicaLink
 from trilith.runtime import CallBatch, CallQueue, QueuedCall
 from trilith.wire.batches import FLAG_BATCH, FULL, BatchItem, bulk_of, decode_batch_result, encode_batch
 
-if TYPE_CHECKING:
-    from trilith.orchestration.engine.router import Router
+
+class BatchOwner(Protocol):
+    """What the queue needs of the router."""
+
+    def now(self) -> float:
+        """The instant, in seconds."""
+        ...
+
+    def observe_batch(self, route: MethodRoute, calls: int, /) -> None:
+        """A batch of so many calls was handed to a replica."""
+        ...
+
+    def succeed(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
+        """Settles a call with its result."""
+        ...
+
+    def fail(self, call: PendingCall, error: TrilithError) -> None:
+        """Settles a call with an error, unless it is settled."""
+        ...
 
 
 class BatchTicket(QueuedCall):
@@ -48,10 +65,10 @@ class BatchTicket(QueuedCall):
 class BatchQueue:
     """The queue of one batched method."""
 
-    def __init__(self, route: MethodRoute, deployment: LinkedDeployment, router: Router) -> None:
+    def __init__(self, route: MethodRoute, deployment: LinkedDeployment, owner: BatchOwner) -> None:
         self._route = route
         self._deployment = deployment
-        self._router = router
+        self._owner = owner
         self._queue: CallQueue[BatchTicket] = CallQueue(
             f"{route.service}.{route.method}",
             max_size=route.batch_rows,
@@ -72,13 +89,12 @@ class BatchQueue:
         Raises:
             QueueFull: as many calls wait as may, and the call is `bounded`.
         """
-        if bounded:
-            try:
-                self._queue.admit(self._count_free)
-            except QueueFull as error:
-                raise QueueFull(f"{error.message} ({len(self._deployment.replicas)} replicas are running)") from None
-        call.ticket = ticket = BatchTicket(call, self)
-        self._queue.add(ticket, now)
+        ticket = BatchTicket(call, self)
+        try:
+            self._queue.add(ticket, now, free=self._count_free, bounded=bounded)
+        except QueueFull as error:
+            raise QueueFull(f"{error.message} ({len(self._deployment.replicas)} replicas are running)") from None
+        call.ticket = ticket
         self.pump(now)
 
     def clear(self) -> list[PendingCall]:
@@ -100,7 +116,7 @@ class BatchQueue:
         if abandoned is not None and link is not None and link.calls.pop(abandoned.run, None) is not None:
             link.peer.stop(abandoned.run)
             latest = max(ticket.call.deadline for ticket in abandoned.calls)
-            link.overdue[self._route.method] = max(latest, self._router.now())
+            link.overdue[self._route.method] = max(latest, self._owner.now())
 
     def pump(self, now: float) -> None:
         """Sends batches while some may leave and a replica is free."""
@@ -116,7 +132,7 @@ class BatchQueue:
         self._stop_timer()  # that of a call which came while another was told that it cannot be sent
         if due is not None:
             delay_s = max(0.0, due - now)
-            self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.pump(self._router.now()))
+            self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.pump(self._owner.now()))
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -131,7 +147,7 @@ class BatchQueue:
         return sum(1 for _ in self._free())
 
     def _send(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
-        now = self._router.now()
+        now = self._owner.now()
         calls = [ticket.call for ticket in batch.calls]
         items = [BatchItem(meta=call.meta, deadline=call.deadline, buffer_count=len(call.buffers)) for call in calls]
         call_id = 0
@@ -153,7 +169,7 @@ class BatchQueue:
             self._queue.over(batch)
             for call in calls:
                 call.ticket = None
-                self._router.fail(call, error)
+                self._owner.fail(call, error)
             return
         for call in calls:
             call.attempt += 1
@@ -162,13 +178,13 @@ class BatchQueue:
         batch.run = call_id
         link.batching.add(self._route.method)
         link.calls[call_id] = calls
-        self._router.observe_batch(self._route, len(calls))
+        self._owner.observe_batch(self._route, len(calls))
 
     def _finished(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
         self._queue.over(batch)
         link.batching.discard(self._route.method)
         link.overdue.pop(self._route.method, None)
-        self.pump(self._router.now())
+        self.pump(self._owner.now())
 
     def _replied(self, calls: list[PendingCall], reply: Reply) -> None:
         for call in calls:
@@ -177,7 +193,7 @@ class BatchQueue:
                 call.took(reply)
         if not reply.ok:
             for call in calls:
-                self._router.fail(call, reply.error())
+                self._owner.fail(call, reply.error())
             return
         try:
             results = decode_batch_result(reply.meta, len(reply.buffers))
@@ -187,7 +203,7 @@ class BatchQueue:
             problem = f"{len(calls)} calls were sent and {len(results)} answers came"
         if len(results) != len(calls):
             for call in calls:
-                self._router.fail(call, Bug(f"a replica's answer to a batch is wrong ({problem}); please report this"))
+                self._owner.fail(call, Bug(f"a replica's answer to a batch is wrong ({problem}); please report this"))
             return
         position = 0
         for call, result in zip(calls, results, strict=True):
@@ -196,8 +212,6 @@ class BatchQueue:
             if call.settled:
                 continue
             if result.ok:
-                self._router.succeed(call, result.meta, buffers)
+                self._owner.succeed(call, result.meta, buffers)
             else:
-                self._router.fail(
-                    call, error_from_code(result.code, result.message, retry_after_s=result.retry_after_s)
-                )
+                self._owner.fail(call, error_from_code(result.code, result.message, retry_after_s=result.retry_after_s))

@@ -17,7 +17,14 @@ from trilith.orchestration.engine.links import ReplicaLink
 
 if TYPE_CHECKING:
     from trilith.errors import TrilithError
-    from trilith.orchestration.engine.batching import BatchTicket
+
+
+class Ticket(Protocol):
+    """The place of a call in the queue of a batched method, or in a batch."""
+
+    def withdraw(self) -> None:
+        """Takes the call back."""
+        ...
 
 
 class Sink(Protocol):
@@ -91,7 +98,7 @@ class PendingCall:
         self.settled = False
         self.link: ReplicaLink | None = None
         self.call_id = 0
-        self.ticket: BatchTicket | None = None  # while it waits for a batch, or is in one
+        self.ticket: Ticket | None = None  # while it waits for a batch, or is in one
         self.received_at = received_at
         self.submitted_at = submitted_at
         self.sent_at = 0.0

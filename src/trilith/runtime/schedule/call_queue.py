@@ -1,7 +1,7 @@
 """The queue of one batched method: which of its calls leave together, when, and which batch nobody waits for any more.
 
-    queue.admit(free)            before `add`, for a call that may be refused
-    queue.add(call, now)
+    queue.add(call, now, free=count_free, bounded=True)
+    queue.is_ready(now)          whether `leave` would give a batch
     queue.leave(now)             only while a place is free: the batch that it runs now, or None
     queue.next_window_end()      when to ask again, besides after `add` and when a place falls free
     queue.withdraw(call)         its caller went away; returns the batch that can be stopped for it
@@ -25,7 +25,7 @@ from trilith.runtime.schedule.batcher import DynamicBatcher
 from trilith.runtime.schedule.config import BatchingConfig
 from trilith.runtime.schedule.waiting import Waiting
 
-_UNBOUNDED_ROWS: Final = 1 << 40  # the bound is `admit`: a call that was accepted once may be queued again
+_UNBOUNDED_ROWS: Final = 1 << 40  # the bound is this class's own: a call that was accepted once may be queued again
 
 
 class QueuedCall(Waiting):
@@ -72,8 +72,8 @@ class CallBatch(Generic[CallT]):
         return [call for call in self.calls if call.batch is self]
 
 
-class CallQueue(DynamicBatcher[CallT]):
-    """The calls of one method that no place has yet: a batcher of calls of one row.
+class CallQueue(Generic[CallT]):
+    """The calls of one method that no place has yet.
 
     Args:
         name: the method, for messages: `Reader.read`.
@@ -86,35 +86,59 @@ class CallQueue(DynamicBatcher[CallT]):
         InvalidConfig: a number is out of its range.
     """
 
-    __slots__ = ("_max_waiting",)
+    __slots__ = ("_batcher", "_max_size", "_max_waiting", "name")
 
     def __init__(self, name: str, *, max_size: int, max_wait_s: float, max_waiting: int, max_bulk: int = 0) -> None:
         config = BatchingConfig(
             max_batch_size=max_size, max_batch_bulk=max_bulk, max_wait_s=max_wait_s, max_queue_rows=_UNBOUNDED_ROWS
         )
-        super().__init__(config, name=name)
+        self.name = name
+        self._batcher: DynamicBatcher[CallT] = DynamicBatcher(config, name=name)
+        self._max_size = max_size
         self._max_waiting = max_waiting
 
-    def admit(self, free: Callable[[], int]) -> None:
-        """Lets one more call in. `free` counts the free places; it is asked only when the queue seems full.
+    def __len__(self) -> int:
+        return len(self._batcher)
+
+    def add(self, call: CallT, now: float, *, free: Callable[[], int], bounded: bool) -> None:
+        """Lets a call wait.
+
+        Args:
+            call: which; it must not wait already.
+            now: the instant, in seconds.
+            free: counts the free places; it is asked only when the queue seems full.
+            bounded: whether the call may be refused; one that was accepted once is not.
 
         Raises:
-            QueueFull: as many calls wait as may.
+            QueueFull: as many calls wait as may, and the call is `bounded`.
         """
         beyond = len(self) - self._max_waiting
-        if beyond >= 0 and beyond >= free() * self.config.max_batch_size:
+        if bounded and beyond >= 0 and beyond >= free() * self._max_size:
             raise QueueFull(
                 f"{self._max_waiting} calls of {self.name} wait already, which is its limit; try again later"
             )
+        self._batcher.add(call, now)
+
+    def is_ready(self, now: float) -> bool:
+        """Whether `leave` would give a batch now."""
+        return self._batcher.is_ready(now)
+
+    def next_window_end(self) -> float | None:
+        """The instant at which the oldest open window closes, or None. Past ones are not reported again."""
+        return self._batcher.next_window_end()
+
+    def clear(self) -> list[CallT]:
+        """Takes out everything that waits, oldest first."""
+        return self._batcher.clear()
 
     def leave(self, now: float) -> CallBatch[CallT] | None:
         """The batch that a free place runs now; None when nothing waits, or what waits may wait for more."""
-        calls = self.next_batch(now)
+        calls = self._batcher.next_batch(now)
         return CallBatch(calls) if calls else None
 
     def withdraw(self, call: CallT) -> CallBatch[CallT] | None:
         """Takes a call back whose caller went away; returns its batch when nobody waits for that any more."""
-        if self.cancel(call):
+        if self._batcher.cancel(call):
             return None
         batch, call.batch = call.batch, None
         if batch is None or not batch.calls:
@@ -125,3 +149,11 @@ class CallQueue(DynamicBatcher[CallT]):
     def over(self, batch: CallBatch[CallT]) -> None:
         """Says that a batch has ended: its calls cannot be withdrawn any more."""
         batch.calls = []
+
+    def check_integrity(self) -> None:
+        """Verifies every count. For tests.
+
+        Raises:
+            RuntimeError: a count is wrong.
+        """
+        self._batcher.check_integrity()
