@@ -9,10 +9,12 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
+from trilith.core.load_options import RANGES, ControlMode, LoadOptions, Range, is_config_name
 from trilith.core.log_options import LogFormat, LogLevel, LogOptions
 from trilith.errors import InvalidConfig
 
-_LAST_PORT: Final = 65535
+_LOAD: Final = LoadOptions()
+_PORTS: Final = Range(0, 65535)
 
 
 def serve(
@@ -31,13 +33,13 @@ def serve(
     load_model: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     load_on_demand: Annotated[bool, Parameter(negative="")] = False,
     max_loaded_models: int = 0,
-    load_on_demand_wait_s: float = 60.0,
-    repository_poll_secs: float = 15.0,
-    model_load_thread_count: int = 2,
-    model_load_timeout_s: float = 600.0,
-    model_load_retry_count: int = 0,
-    model_config_name: str = "",
-    strict_readiness: bool = True,
+    load_on_demand_wait_s: float = _LOAD.load_on_demand_wait_s,
+    repository_poll_secs: float = _LOAD.poll_s,
+    model_load_thread_count: int = _LOAD.load_threads,
+    model_load_timeout_s: float = _LOAD.load_timeout_s or 0.0,
+    model_load_retry_count: int = _LOAD.model_load_retry_count,
+    model_config_name: str = _LOAD.config_name,
+    strict_readiness: bool = _LOAD.strict_readiness,
     exit_on_error: Annotated[bool, Parameter(negative="")] = False,
     drain_timeout_s: float = 30.0,
     unresponsive_timeout_s: float = 30.0,
@@ -152,23 +154,22 @@ def serve(
             f"{target} is the folder of one model; serve the folder that it lies in: "
             f"`trilith serve {os.path.relpath(folder.resolve().parent)}`"
         )
-    for option, number, least, most in (
-        ("--http-port", http_port, 0, _LAST_PORT),
-        ("--grpc-port", 0 if grpc_port == "off" else grpc_port, 0, _LAST_PORT),
-        ("--metrics-port", 0 if metrics_port == "off" else metrics_port, 0, _LAST_PORT),
-        ("--replicas", 1 if replicas is None else replicas, 1, 65536),
-        ("--max-loaded-models", max_loaded_models, 0, 1 << 20),
-        ("--load-on-demand-wait-s", load_on_demand_wait_s, 0.001, math.inf),
-        ("--repository-poll-secs", repository_poll_secs, 0.001, math.inf),
-        ("--model-load-thread-count", model_load_thread_count, 1, 1024),
-        ("--model-load-timeout-s", model_load_timeout_s, 0, math.inf),
-        ("--model-load-retry-count", model_load_retry_count, 0, 1024),
-        ("--drain-timeout-s", drain_timeout_s, 0, math.inf),
-        ("--unresponsive-timeout-s", unresponsive_timeout_s, 0.001, math.inf),
-        ("--max-body-mb", max_body_mb, 1, FrameLimits().max_body_bytes >> 20),
+    for option, number, allowed in (
+        ("--http-port", http_port, _PORTS),
+        ("--grpc-port", None if grpc_port == "off" else grpc_port, _PORTS),
+        ("--metrics-port", None if metrics_port == "off" else metrics_port, _PORTS),
+        ("--replicas", replicas, Range(1, 65536)),
+        ("--max-loaded-models", max_loaded_models or None, RANGES["max_loaded_models"]),
+        ("--load-on-demand-wait-s", load_on_demand_wait_s, RANGES["load_on_demand_wait_s"]),
+        ("--repository-poll-secs", repository_poll_secs, RANGES["poll_s"]),
+        ("--model-load-thread-count", model_load_thread_count, RANGES["load_threads"]),
+        ("--model-load-timeout-s", model_load_timeout_s or None, RANGES["load_timeout_s"]),
+        ("--model-load-retry-count", model_load_retry_count, RANGES["model_load_retry_count"]),
+        ("--drain-timeout-s", drain_timeout_s, Range(0, math.inf)),
+        ("--unresponsive-timeout-s", unresponsive_timeout_s, Range(0.001, math.inf)),
+        ("--max-body-mb", max_body_mb, Range(1, FrameLimits().max_body_bytes >> 20)),
     ):
-        if not least <= number <= most or number == math.inf:
-            allowed = f"at least {least:g} and finite" if most == math.inf else f"from {least:g} to {most:g}"
+        if number is not None and not allowed.holds(number):
             raise InvalidConfig(f"{option} must be {allowed}, got {number:g}")
     if (tls_certificate is None) != (tls_key is None):
         given, missing = ("--tls-key", "--tls-certificate") if tls_key else ("--tls-certificate", "--tls-key")
@@ -197,7 +198,7 @@ def serve(
         raise InvalidConfig(
             f"--load-model needs --model-control-mode explicit or --load-on-demand, got {model_control_mode}"
         )
-    if model_config_name and (Path(model_config_name).name != model_config_name or model_config_name[0] == "."):
+    if not is_config_name(model_config_name):
         raise InvalidConfig(
             f"--model-config-name must be the name of a file in configs/ without its ending, got {model_config_name!r}"
         )
@@ -223,8 +224,8 @@ def serve(
         tls_client_ca=str(tls_client_ca) if tls_client_ca is not None else None,
         repository=RepositoryOptions(
             roots=model_repository,
-            mode=model_control_mode,
-            load=load_model or None,
+            mode=ControlMode(model_control_mode),
+            load_at_start=load_model or None,
             on_demand=load_on_demand,
             max_loaded_models=max_loaded_models or None,
             load_on_demand_wait_s=load_on_demand_wait_s,

@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
+from trilith.core.load_options import LoadOptions
 from trilith.core.log_options import LogOptions
 from trilith.wire.oip_options import ProtocolOptions
 
 
-class RepositoryOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which models of the repositories are served, and who decides it.
+class RepositoryOptions(LoadOptions, frozen=True, kw_only=True):
+    """Which models of the repositories are served, and who decides it: what `LoadOptions` says, and more.
 
     Attributes:
         roots: further repositories, beside the target.
-        mode: `none`, `poll` or `explicit`; see `trilith.runtime.ControlMode`.
-        load: names of the models to load at the start, `*` for all; None for what the mode does by itself.
-        on_demand: whether models are loaded when requests want them, instead of at the start.
-        max_loaded_models: how many of those are in memory at a time; None for no bound.
-        load_on_demand_wait_s: how long a request waits for its model, in seconds.
-        poll_s: seconds between two looks at the folders.
-        load_threads: how many models load at the same time.
-        load_timeout_s: how long a load may give no sign that it gets on, in seconds; None for ever.
-        model_load_retry_count: how often a load that failed is tried again.
-        config_name: which configuration of a model's folder holds; "" for the usual one.
-        strict_readiness: whether the server is ready only when every model of its start is.
         exit_on_error: whether the server ends when a model of its start cannot be loaded.
     """
 
     roots: tuple[str, ...] = ()
-    mode: Literal["none", "poll", "explicit"] = "none"
-    load: tuple[str, ...] | None = None
-    on_demand: bool = False
-    max_loaded_models: int | None = None
-    load_on_demand_wait_s: float = 60.0
-    poll_s: float = 15.0
-    load_threads: int = 2
-    load_timeout_s: float | None = 600.0
-    model_load_retry_count: int = 0
-    config_name: str = ""
-    strict_readiness: bool = True
     exit_on_error: bool = False
 
 

@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from trilith.core.load_options import ControlMode
     from trilith.core.request import InferRequest, InferResponse
     from trilith.core.tensor import DataType, TensorSpec
     from trilith.runtime.backends import Backend, BackendKind, Batch, ModelFile, ModelSignature
-    from trilith.runtime.changes import ControlMode
     from trilith.runtime.checking import CheckedModel, check_models
     from trilith.runtime.handle import ModelHandle
     from trilith.runtime.life import ModelState
@@ -45,7 +45,7 @@ _HOME: Final = {
     "CallBatch": "trilith.runtime.schedule",
     "CallQueue": "trilith.runtime.schedule",
     "CheckedModel": "trilith.runtime.checking",
-    "ControlMode": "trilith.runtime.changes",
+    "ControlMode": "trilith.core.load_options",
     "DataType": "trilith.core.tensor",
     "Duration": "trilith.runtime.statistics",
     "DynamicBatcher": "trilith.runtime.schedule",

@@ -7,11 +7,11 @@ Rule 2: what serves is loaded again only when something that it was loaded from 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from trilith.core.load_options import ControlMode
 from trilith.errors import UnknownReference
 from trilith.runtime.spec import InstanceConfig, ModelSpec, VersionPolicy
 
@@ -23,14 +23,6 @@ Listing = Mapping[str, str]
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """Files by path below a folder: size in bytes, time of change in ns, inode."""
-
-
-class ControlMode(enum.StrEnum):
-    """Who decides which models are loaded; Triton's words."""
-
-    NONE = "none"  # all at the start, and that is it
-    POLL = "poll"  # what lies in the repositories
-    EXPLICIT = "explicit"  # clients, by load and unload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,9 @@ import logging
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
+from trilith.core.load_options import ControlMode
 from trilith.errors import InvalidConfig, InvalidInput, SetupError, TrilithError, UnknownModel
-from trilith.runtime.changes import ControlMode, Listing, decide
+from trilith.runtime.changes import Listing, decide
 from trilith.runtime.errands import Errands
 from trilith.runtime.fingerprint import Fingerprints
 from trilith.runtime.keeper import ModelKeeper

@@ -28,10 +28,11 @@ from typing import Final, NoReturn, Self
 
 from trilith.core.clock import Clock, MonotonicClock
 from trilith.core.context import Context
+from trilith.core.load_options import ControlMode
 from trilith.core.request import InferRequest, InferResponse
 from trilith.errors import Draining, NoReadyReplica, TrilithError, UnknownModel
 from trilith.runtime.backends import builtin_backends
-from trilith.runtime.changes import ControlMode, at_start
+from trilith.runtime.changes import at_start
 from trilith.runtime.control import RepositoryControl
 from trilith.runtime.handle import ModelHandle
 from trilith.runtime.keeper import ModelKeeper

@@ -6,9 +6,9 @@ import pytest
 from test_model_control import Files, request, write
 from waiting import until
 
+from trilith.core.load_options import ControlMode
 from trilith.errors import QueueFull
 from trilith.runtime import Runtime, RuntimeConfig
-from trilith.runtime.changes import ControlMode
 from trilith.runtime.protocol import model_source
 from trilith.testing.backends import kind_of
 

@@ -8,9 +8,9 @@ import pytest
 from test_model_control import Files, index, request, write
 from waiting import until
 
+from trilith.core.load_options import ControlMode
 from trilith.errors import Cancelled, CapacityError, Draining, NoReadyReplica, SetupError
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
-from trilith.runtime.changes import ControlMode
 from trilith.runtime.load_threads import MOST_LEFT_BEHIND
 from trilith.testing.backends import kind_of
 

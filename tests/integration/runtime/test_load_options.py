@@ -3,9 +3,9 @@
 import pytest
 from test_model_control import Files, write
 
+from trilith.core.load_options import ControlMode
 from trilith.errors import InvalidConfig, SetupError
 from trilith.runtime import Runtime, RuntimeConfig
-from trilith.runtime.changes import ControlMode
 from trilith.testing.backends import kind_of
 
 

@@ -8,10 +8,10 @@ import os
 import numpy as np
 import pytest
 
+from trilith.core.load_options import ControlMode
 from trilith.core.request import InferRequest
 from trilith.errors import InvalidInput, SetupError, UnknownModel, UnknownReference, Unsupported
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
-from trilith.runtime.changes import ControlMode
 from trilith.testing.backends import EchoBackend, kind_of
 
 FOREVER_S = 3600.0

@@ -9,9 +9,9 @@ from test_load_hangs import Hanging
 from test_model_control import request, write
 from waiting import until
 
+from trilith.core.load_options import ControlMode
 from trilith.errors import Cancelled, Draining
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
-from trilith.runtime.changes import ControlMode
 from trilith.runtime.remembered import LoadMemory
 from trilith.testing.backends import kind_of
 

@@ -8,9 +8,9 @@ from test_model_control import Files, index, request, write
 from waiting import until
 
 from trilith.core.clock import MonotonicClock
+from trilith.core.load_options import ControlMode
 from trilith.errors import Draining, InvalidConfig, NoReadyReplica, QueueFull, UnknownModel
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
-from trilith.runtime.changes import ControlMode
 from trilith.runtime.on_demand import MOST_WAITING
 from trilith.testing.backends import kind_of
 

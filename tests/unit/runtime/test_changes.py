@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trilith.core.load_options import ControlMode
 from trilith.errors import UnknownReference
-from trilith.runtime.changes import Changes, ControlMode, Reload, Standing, at_start, decide, plan_reload
+from trilith.runtime.changes import Changes, Reload, Standing, at_start, decide, plan_reload
 from trilith.runtime.spec import InstanceConfig, ModelSpec, VersionPolicy
 
 LISTINGS = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["1", "2", "3"]))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from trilith.core.load_options import LoadOptions
 from trilith.orchestration.engine.control import ModelRow
 from trilith.orchestration.engine.downloads import ShownDownloads
 from trilith.orchestration.spec import RepositoryOptions
-from trilith.runtime import ControlMode, Runtime, RuntimeConfig
+from trilith.runtime import Runtime, RuntimeConfig
 
 
 def runtime_config(
@@ -22,18 +23,9 @@ def runtime_config(
         loads: where it is kept what clients load.
         loading: told how far the start is.
     """
+    given = {name: getattr(options, name) for name in LoadOptions.__struct_fields__}
     return RuntimeConfig(
-        mode=ControlMode(options.mode),
-        load_at_start=options.load,
-        on_demand=options.on_demand,
-        max_loaded_models=options.max_loaded_models,
-        load_on_demand_wait_s=options.load_on_demand_wait_s,
-        poll_s=options.poll_s,
-        load_threads=options.load_threads,
-        load_timeout_s=options.load_timeout_s,
-        model_load_retry_count=options.model_load_retry_count,
-        config_name=options.config_name,
-        strict_readiness=options.strict_readiness,
+        **given,
         keep_statistics=not compat,
         memory=loads,
         progress=ShownDownloads(),

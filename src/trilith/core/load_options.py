@@ -1,0 +1,103 @@
+"""Which models are loaded, when and how, as one value: the runtime does it.
+
+Rule: these options stand here alone, with their defaults and ranges. A runtime's configuration and that of a server
+    have them by inheriting, and the command line takes its defaults and checks from here.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+
+from trilith.errors import InvalidConfig
+
+
+class ControlMode(enum.StrEnum):
+    """Who decides which models are loaded; Triton's words."""
+
+    NONE = "none"  # all at the start, and that is it
+    POLL = "poll"  # what lies in the repositories
+    EXPLICIT = "explicit"  # clients, by load and unload
+
+
+class Range(NamedTuple):
+    """What a number may be; infinite is never."""
+
+    least: float
+    most: float
+
+    def holds(self, number: float) -> bool:
+        """Whether the number is one of these."""
+        return self.least <= number <= self.most and number != math.inf
+
+    def __str__(self) -> str:
+        if self.most == math.inf:
+            return f"at least {self.least:g} and finite"
+        return f"from {self.least:g} to {self.most:g}"
+
+
+RANGES: Final[Mapping[str, Range]] = MappingProxyType(
+    {
+        "max_loaded_models": Range(1, 1 << 20),
+        "load_on_demand_wait_s": Range(0.001, math.inf),
+        "poll_s": Range(0.001, math.inf),
+        "load_threads": Range(1, 1024),
+        "load_timeout_s": Range(0.001, math.inf),
+        "model_load_retry_count": Range(0, 1024),
+    }
+)
+"""Of the numbers of `LoadOptions`; where None is allowed it is no number."""
+
+
+class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which models are loaded, when and how.
+
+    Attributes:
+        mode: who decides which models are loaded: nobody after the start, the files, or clients.
+        load_at_start: names of the models to load at the start, `*` for all; None: none when clients decide or requests
+            do, else all.
+        on_demand: whether a model is loaded when it is wanted for the first time, instead of at the start.
+        max_loaded_models: how many models may be in memory that were loaded on demand; None for no bound. The least
+            recently used goes when another must come.
+        load_on_demand_wait_s: how long a request waits for its model to be loaded, in seconds.
+        poll_s: seconds between two looks at the repositories, when the files decide.
+        load_threads: how many models load at the same time.
+        load_timeout_s: how long a load may give no sign that it gets on, in seconds, before it is given up; None for
+            ever. A configuration may say another time (`load_timeout_ms` in model.yaml).
+        model_load_retry_count: how often a load that failed is tried again, at once. A wrong configuration is not.
+        config_name: where a model's folder holds `configs/NAME.pbtxt` (or `.yaml`), that is its configuration.
+        strict_readiness: whether a runtime is ready only when every model is that should serve.
+    """
+
+    mode: ControlMode = ControlMode.NONE
+    load_at_start: tuple[str, ...] | None = None
+    on_demand: bool = False
+    max_loaded_models: int | None = None
+    load_on_demand_wait_s: float = 60.0
+    poll_s: float = 15.0
+    load_threads: int = 2
+    load_timeout_s: float | None = 600.0
+    model_load_retry_count: int = 0
+    config_name: str = ""
+    strict_readiness: bool = True
+
+    def __post_init__(self) -> None:
+        for name, allowed in RANGES.items():
+            number = getattr(self, name)
+            if number is not None and not allowed.holds(number):
+                raise InvalidConfig(f"{name}: must be {allowed}, got {number:g}")
+        if self.on_demand and self.mode is not ControlMode.NONE:
+            raise InvalidConfig(f"on_demand: requests decide what is loaded, so mode must be none, got {self.mode}")
+        if not is_config_name(self.config_name):
+            raise InvalidConfig(f"config_name: must be a file's name without its ending, got {self.config_name!r}")
+
+
+def is_config_name(name: str) -> bool:
+    """Whether a configuration may be named so, or is not named at all."""
+    return not name or (PurePath(name).name == name and not name.startswith("."))
