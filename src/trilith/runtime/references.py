@@ -36,7 +36,10 @@ def find_model(reference: str, roots: Sequence[Path]) -> Path:
     )
 
 
-def default_roots(source_folder: Path, extra: Sequence[Path] = ()) -> list[Path]:
-    """Where the models of an application are looked up: `extra`, then `models/` beside its source, then here."""
-    candidates = [*extra, source_folder / "models", Path.cwd() / "models"]
+def default_roots(source_folder: Path, extra: Sequence[Path] = (), *, here: Path | None = None) -> list[Path]:
+    """Where the models of an application are looked up: `extra`, then `models/` beside its source, then `here`.
+
+    `here`: by default the current folder.
+    """
+    candidates = [*extra, source_folder / "models", (here or Path.cwd()) / "models"]
     return list(dict.fromkeys(path.resolve() for path in candidates))

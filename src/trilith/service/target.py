@@ -12,6 +12,7 @@ import importlib.util
 import pathlib
 import sys
 import sysconfig
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
@@ -58,19 +59,25 @@ class Target:
     name: str = ""
 
 
-def parse_target(text: str, *, folder: str | pathlib.Path | None = None) -> Target:
+def parse_target(
+    text: str,
+    *,
+    folder: str | pathlib.Path | None = None,
+    is_file: Callable[[pathlib.Path], bool] = pathlib.Path.is_file,
+) -> Target:
     """What a target names. Looks at the file system; imports nothing, so a module may still turn out to be missing.
 
     Args:
         text: what the user wrote.
         folder: where relative paths and modules begin; None for the current folder.
+        is_file: whether there is such a Python file; by default, whether it lies there now.
 
     Raises:
         UnknownReference: there is no such folder or file; the message lists what there is.
         InvalidConfig: it is no target, or of a kind that is not supported.
     """
     base = pathlib.Path.cwd() if folder is None else pathlib.Path(folder)
-    is_package = text.isidentifier() and (base / text / "__init__.py").is_file()
+    is_package = text.isidentifier() and is_file(base / text / "__init__.py")
     if text and (base / text).is_dir() and not is_package:
         return Target(kind=TargetKind.FOLDER, place=text)
     place, colon, name = text.partition(":")
@@ -79,24 +86,28 @@ def parse_target(text: str, *, folder: str | pathlib.Path | None = None) -> Targ
     if place.endswith(_APPLICATION_FILES):
         raise InvalidConfig(f"{text}: application files are not supported yet; serve `module:Name`")
     if place.endswith(".py"):
-        if not (base / place).is_file():
+        if not is_file(base / place):
             raise UnknownReference(f"{text}: there is no file {base / place}; {_beside(base / place)}")
         return Target(kind=TargetKind.FILE, place=place, name=name)
     if (base / place).is_file():
         raise InvalidConfig(f"{text}: {place} is neither a folder nor a Python file; {_FORMS}")
     if all(part.isidentifier() for part in place.split(".")):
-        if not colon and not _may_be_module(place, base):
+        if not colon and not _may_be_module(place, base, is_file):
             raise UnknownReference(f"{text}: there is no folder and no module of that name; {_beside(base / place)}")
         module = place.rpartition(".")[0]
-        if not colon and module and (base / f"{module.replace('.', '/')}.py").is_file():
+        if not colon and module and is_file(base / f"{module.replace('.', '/')}.py"):
             raise UnknownReference(f"{text}: {module} is a module and no package{_guess(place)}")
         return Target(kind=TargetKind.MODULE, place=place, name=name)
     raise UnknownReference(f"{text}: there is no folder {base / place}; {_beside(base / place)}")
 
 
-def _may_be_module(name: str, base: pathlib.Path) -> bool:
+def _may_be_module(name: str, base: pathlib.Path, is_file: Callable[[pathlib.Path], bool]) -> bool:
     top = name.partition(".")[0]
-    if top in sys.modules or (base / top).is_dir() or (base / f"{top}.py").is_file():
+    if (
+        top in sys.modules
+        or (base / top).is_dir()
+        or any(is_file(base / at) for at in (f"{top}.py", f"{top}/__init__.py"))
+    ):
         return True
     return importlib.util.find_spec(top) is not None
 
@@ -113,13 +124,19 @@ def _beside(path: pathlib.Path) -> str:
     return f"{folder} has {shown or 'no folder and no Python file'}"
 
 
-def load_target(target: str, *, folder: str | pathlib.Path | None = None) -> Any:
+def load_target(
+    target: str,
+    *,
+    folder: str | pathlib.Path | None = None,
+    is_file: Callable[[pathlib.Path], bool] = pathlib.Path.is_file,
+) -> Any:
     """Imports the user's program and finds the service.
 
     Args:
         target: `module:Name`, `package.module:Name` or `path/to/file.py:Name`. Without `:Name` the module must have one
             service that no other one of it depends on.
         folder: where modules and relative paths are looked for first; None for the current folder.
+        is_file: whether Python's import finds such a file; by default, whether it lies there now.
 
     Returns:
         The decorated class or function.
@@ -129,11 +146,11 @@ def load_target(target: str, *, folder: str | pathlib.Path | None = None) -> Any
         InvalidConfig: the name is something else than a service, or the module itself cannot be imported.
     """
     base = pathlib.Path.cwd() if folder is None else pathlib.Path(folder)
-    found = parse_target(target, folder=base)
+    found = parse_target(target, folder=base, is_file=is_file)
     if found.kind is TargetKind.FOLDER:
         raise InvalidConfig(f"{target} is a folder of models, not a service; {_FORMS}")
-    is_file = found.kind is TargetKind.FILE
-    module = _from_file(base / found.place, target) if is_file else _from_name(found.place, base, target)
+    by_path = found.kind is TargetKind.FILE
+    module = _from_file(base / found.place, target) if by_path else _from_name(found.place, base, target)
     return _named(module, found.name, target) if found.name else _only(module, target)
 
 

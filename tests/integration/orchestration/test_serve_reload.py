@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 
 import pytest
@@ -70,10 +71,25 @@ def test_after_a_bad_change_a_dead_replica_is_replaced_by_its_like(server, sourc
     source.write_text(broken)
     server.wait_line("keeps serving")
     for service in ("Inner", "Outer"):
+        server.wait_until(lambda service=service: len(server.replica_pids(service)) == 1)  # the change's are gone
         kill(server, service)
         assert answer(server) == ["one", "one"]
     write(source, "three")
     server.wait_until(lambda: answer(server) == ["three", "three"])
+
+
+@pytest.mark.parametrize("happens", [lambda source: source.unlink(), lambda source: shutil.rmtree(source.parent)])
+def test_a_dead_replica_is_replaced_though_its_file_is_gone(serve, tmp_path, happens):
+    folder = tmp_path / "program"
+    folder.mkdir()
+    write(folder / "app.py", "one")
+    server = serve(f"{folder}/app.py:Outer", "--reload")
+    server.wait_line("watching")
+    happens(folder / "app.py")
+    for service in ("Inner", "Outer"):
+        kill(server, service)
+        assert answer(server) == ["one", "one"]
+    assert "giving up" not in server.output
 
 
 def test_a_replica_that_dies_while_a_change_starts_is_replaced(server, source, tmp_path):

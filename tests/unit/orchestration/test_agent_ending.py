@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +60,7 @@ class Child:
 
 class Launcher(AbstractContextManager):
     serves_repository = False
+    sources = Path()
     http_address = grpc_address = metrics_address = ""
 
     def __init__(self, options):

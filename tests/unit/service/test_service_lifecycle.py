@@ -221,6 +221,7 @@ def test_a_worker_whose_serving_fails_leaves_its_instance(tmp_path, monkeypatch)
     monkeypatch.setattr(worker, "connect", connect)
     arguments = WorkerArguments(
         target=f"{source}:Left",
+        folder=str(tmp_path),
         service="Left",
         replica_id=1,
         revision=1,

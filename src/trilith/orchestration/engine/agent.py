@@ -23,7 +23,7 @@ from trilith.orchestration.engine.children import Children
 from trilith.orchestration.engine.described import Application, revision_of
 from trilith.orchestration.engine.launcher import Launcher
 from trilith.orchestration.engine.process import ChildProcess
-from trilith.orchestration.engine.reload import source_changes, source_folder
+from trilith.orchestration.engine.reload import source_changes
 from trilith.orchestration.engine.terminal import Terminal
 from trilith.orchestration.reconcile import SEED, Limits, Start
 from trilith.orchestration.spec import ServeOptions
@@ -129,10 +129,11 @@ class Agent:
 
     async def _start_revision(self) -> None:
         """Starts the seed of a new revision. It becomes the current one when it has described itself."""
-        serving = self._supervision.revisions.serving
-        number = self._supervision.revisions.begin()
+        revisions = self._supervision.revisions
+        number = revisions.begin()
+        needed = {revision.number for revision in (revisions.serving, revisions.wanted) if revision is not None}
         try:
-            await self._launcher.keep_sources(number, {serving.number} if serving is not None else ())
+            await self._launcher.keep_sources(number, needed)
         except SetupError as error:
             self._supervision.sources_not_kept(error.message)
             self._happened()
@@ -140,7 +141,7 @@ class Agent:
         await self._start_worker(Start(SEED, number))
 
     async def _watch(self) -> None:
-        folder = source_folder(self._options.target)
+        folder = self._launcher.sources
         self._tell(f"watching {folder} for changes")
         async for names in source_changes(folder):
             self._supervision.sources_changed(names, self._now())

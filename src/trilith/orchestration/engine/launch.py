@@ -52,6 +52,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         target: `module:Name` or `path.py:Name`.
+        folder: where the target is looked for; the server was started there.
         service: the service of the target's graph; "" for its root, whose worker describes the application.
         replica_id: its id in the agent's book.
         revision: of the code.
@@ -64,6 +65,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     target: str
+    folder: str
     service: str
     replica_id: int
     revision: int

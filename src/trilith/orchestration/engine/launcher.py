@@ -41,11 +41,19 @@ _WORKER_MODULE = "trilith.orchestration.engine.worker"
 
 
 class Launcher:
-    """The listening sockets of one server, and how its processes are started. Enter it before use."""
+    """The listening sockets of one server, and how its processes are started. Enter it before use.
+
+    Attributes:
+        sources: the folder of the application's Python files, as it was found at the start: it may go.
+        serves_repository: the target is a folder of models; otherwise it is a service.
+    """
 
     def __init__(self, options: ServeOptions) -> None:
         self._options = options
         self._undo = contextlib.ExitStack()
+        self._folder = str(Path.cwd())  # it may have another name later, or none
+        self.sources = source_folder(options.target)
+        self.serves_repository = "://" in options.target or Path(options.target).is_dir()
 
     def __enter__(self) -> Self:
         """Binds the sockets, and leaves word of the server for `trilith status`.
@@ -91,11 +99,6 @@ class Launcher:
         for each in listening:
             undo.enter_context(each)
         return listening
-
-    @property
-    def serves_repository(self) -> bool:
-        """Whether the target is a folder of models; otherwise it is a service."""
-        return "://" in self._options.target or Path(self._options.target).is_dir()
 
     @property
     def http_address(self) -> str:
@@ -156,7 +159,7 @@ class Launcher:
         for old in self._peers_path.parent.glob(f"*{_SNAPSHOT_SUFFIX}"):
             if int(old.stem) not in needed:
                 old.unlink()
-        await asyncio.to_thread(take_snapshot, source_folder(self._options.target), self._snapshot(revision))
+        await asyncio.to_thread(take_snapshot, self.sources, self._snapshot(revision))
 
     def _snapshot(self, revision: int) -> Path:
         return self._peers_path.with_name(f"{revision}{_SNAPSHOT_SUFFIX}")
@@ -171,6 +174,7 @@ class Launcher:
         options = self._options
         arguments = WorkerArguments(
             target=options.target,
+            folder=self._folder,
             service=service,
             replica_id=replica_id,
             revision=revision,

@@ -69,10 +69,10 @@ class Worker:
         Raises:
             TrilithError: the service cannot be started; the message is for a person.
         """
-        if self._arguments.snapshot:
-            use_snapshot(Path(self._arguments.snapshot))
+        snapshot, here = self._arguments.snapshot, Path(self._arguments.folder)
+        is_file = use_snapshot(Path(snapshot)) if snapshot else Path.is_file
         forks.watch_loop(asyncio.get_running_loop())
-        target = load_target(self._arguments.target)
+        target = load_target(self._arguments.target, folder=here, is_file=is_file)
         forks.end_if_forked()
         root = spec_of(target)
         roots = self._model_roots(Path(inspect.getfile(root.target)).parent)
@@ -113,7 +113,7 @@ class Worker:
 
     def _model_roots(self, folder: Path) -> list[str]:
         given = [Path(root) for root in self._arguments.model_roots]
-        return [str(root) for root in default_roots(folder, given)]
+        return [str(root) for root in default_roots(folder, given, here=Path(self._arguments.folder))]
 
     def _spec(self, root: ServiceSpec) -> ServiceSpec:
         wanted = self._arguments.service
