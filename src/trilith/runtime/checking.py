@@ -5,6 +5,7 @@ Rule: a path may be a repository, the folder of one model, or a configuration fi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +13,20 @@ import msgspec
 
 from trilith.errors import InvalidConfig, TrilithError, UnknownReference
 from trilith.runtime.backends import builtin_backends
+from trilith.runtime.backends.files import what_lies_at
 from trilith.runtime.backends.parameters import unknown_parameters
 from trilith.runtime.idle_fields import idle_fields
 from trilith.runtime.model_convert import said_name
 from trilith.runtime.onnx_parameters import PARAMETERS, onnx_session
-from trilith.runtime.repository import PBTXT, YAML, ModelPlan, find_models, is_version, plan_model, read_labels
+from trilith.runtime.repository import (
+    PBTXT,
+    YAML,
+    ModelPlan,
+    find_models,
+    is_version,
+    plan_model,
+    read_labels,
+)
 from trilith.runtime.spec import ModelSpec
 from trilith.runtime.warmup import check_samples
 
@@ -53,19 +63,34 @@ def check_models(path: Path) -> list[CheckedModel]:
     Raises:
         UnknownReference: there is nothing at the path.
     """
-    if not path.exists():
-        raise UnknownReference(f"{path}: there is no such file or folder")
-    name = said_name(path)
-    if path.is_file():
-        path = path.parent
-    if name or _is_model(path):
-        return [_check(name or path.resolve().name, [path])]
-    return [_check(name, folders) for name, folders in sorted(find_models([path]).items())]
+    try:
+        if not path.exists():
+            raise UnknownReference(f"{path}: there is no such file or folder")
+        if not path.is_dir() and not path.is_file():
+            raise UnknownReference(
+                f"{path}: is {what_lies_at(path)}; expected a repository, the folder of a model, or its configuration"
+            )
+        name = said_name(path)
+        if path.is_file():
+            path = path.parent
+        if name or _is_model(path):
+            return [_check(name or path.resolve().name, [path])]
+    except OSError as error:
+        raise UnknownReference(f"{path}: cannot be looked at: {error.filename}: {error.strerror}") from error
+    left_out: list[CheckedModel] = []
+    found = find_models([path], lambda folder, why: left_out.append(_left_out(folder, why)))
+    checked = [_check(name, folders) for name, folders in found.items()]
+    return sorted((*checked, *left_out), key=lambda model: model.name)
+
+
+def _left_out(folder: Path, why: str) -> CheckedModel:
+    shown = folder.with_name(folder.name.encode(errors="backslashreplace").decode())
+    return CheckedModel(name=shown.name, folder=str(shown), ok=False, problem=f"{shown}: {why}")
 
 
 def _is_model(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in (PBTXT, YAML)) or any(
-        child.is_dir() and is_version(child.name) for child in folder.iterdir()
+    return any(os.path.lexists(folder / name) for name in (PBTXT, YAML)) or any(
+        is_version(child.name) and child.is_dir() for child in folder.iterdir()
     )
 
 
@@ -74,7 +99,9 @@ def _check(name: str, folders: list[Path]) -> CheckedModel:
     try:
         plan = plan_model(name, folder, builtin_backends())
         read_labels(folder, plan.spec)
-        missing = [str(file.path) for file in plan.files if file.path is not None and not file.path.exists()]
+        missing = [file.path for file in plan.files if file.path is not None and not file.path.exists()]
+        if missing and missing[0].is_symlink():
+            raise UnknownReference(f"{missing[0]}: is {what_lies_at(missing[0])}; put the model there")
         if missing:
             raise UnknownReference(f"{missing[0]}: there is no such file; put the model there, or say `filename`")
         check_samples(plan.spec, folder)
@@ -83,6 +110,9 @@ def _check(name: str, folders: list[Path]) -> CheckedModel:
                 plan.kind.check(file)
     except TrilithError as error:
         return CheckedModel(name=name, folder=str(folder), ok=False, problem=error.message)
+    except OSError as error:
+        problem = f"{folder}: cannot be looked at: {error.filename}: {error.strerror}"
+        return CheckedModel(name=name, folder=str(folder), ok=False, problem=problem)
     return CheckedModel(
         name=name,
         folder=str(folder),

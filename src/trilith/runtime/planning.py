@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trilith.errors import SetupError, UnknownReference
+from trilith.core.foreign import named_error
+from trilith.errors import SetupError, TrilithError, UnknownReference
 from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Standing
 from trilith.runtime.load_run import LoadRun
@@ -40,6 +41,23 @@ def plan_load(
         UnknownReference: it is in no repository, or has no version to serve.
         SetupError: it is in two, or its configuration is wrong.
     """
+    try:
+        return _plan_load(roots, kinds, name, path, override, rules, run)
+    except TrilithError:
+        raise
+    except Exception as error:  # whatever lies in one model's folder, it is an error of that model
+        raise SetupError(f"model '{name}' cannot be looked at: {named_error(error)}") from error
+
+
+def _plan_load(
+    roots: Roots,
+    kinds: Mapping[str, BackendKind],
+    name: str,
+    path: Path | None,
+    override: Override | None,
+    rules: LoadRules,
+    run: LoadRun,
+) -> tuple[ModelPlan, Standing]:
     run.enter("looking for its files")
     if override is not None and override.folder is not None:
         path = override.folder

@@ -5,17 +5,20 @@
 Rule 1: this file reads names and configurations; it loads no model and keeps nothing.
 Rule 2: a version is a folder whose name is a positive number without leading zeros; other folders are not versions.
 Rule 3: an error names the folder, and what would be right.
+Rule 4: what lies in one model's folder is an error of that model alone: looking for models never raises for one.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from trilith.errors import InvalidConfig, UnknownReference
+from trilith.runtime.backends.files import what_lies_at
 from trilith.runtime.backends.port import BackendKind, ModelFile
 from trilith.runtime.changes import Standing
 from trilith.runtime.fingerprint import stamp_of
@@ -24,6 +27,7 @@ from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.spec import ModelSpec, VersionPolicy
 
 _log: Final = logging.getLogger("trilith.runtime")
+_MOST_DIGITS: Final = 1000  # of a version: Python makes no numbers of texts that are much longer
 _OF_SYSTEMS: Final = frozenset(("lost+found", "$RECYCLE.BIN", "System Volume Information", "@eaDir"))
 PBTXT: Final = "config.pbtxt"
 YAML: Final = "model.yaml"
@@ -61,21 +65,36 @@ class ModelPlan:
         return Standing(spec=self.spec, shared=stamp_of(self.folder, skip), versions=versions)
 
 
-def find_models(roots: Sequence[Path]) -> dict[str, list[Path]]:
+def find_models(
+    roots: Sequence[Path], left_out: Callable[[Path, str], None] = lambda folder, why: None
+) -> dict[str, list[Path]]:
     """The model folders under the repositories, by name. A name that stands in two of them has two folders.
 
+    Args:
+        roots: the repositories.
+        left_out: told of what looks like a model's folder and is none, and why.
+
     Raises:
-        UnknownReference: a repository is no folder.
+        UnknownReference: a repository is no folder, or cannot be listed.
     """
     found: dict[str, list[Path]] = {}
     for root in roots:
-        if not root.is_dir():
-            raise UnknownReference(f"the model repository {root} is not a folder")
-        for folder in sorted(root.iterdir()):
+        try:
+            if not root.is_dir():
+                raise UnknownReference(f"the model repository {root} is not a folder")
+            children = sorted(root.iterdir())
+        except OSError as error:
+            raise UnknownReference(f"the model repository {root} cannot be listed: {error.strerror}") from error
+        for folder in children:
             if folder.name in _OF_SYSTEMS:
                 _log.debug("%s is the system's own and no model", folder)
-            elif folder.is_dir() and _may_be_a_model(folder.name):
-                found.setdefault(folder.name, []).append(folder)
+            elif _may_be_a_model(folder.name):
+                if _is_folder(folder):
+                    found.setdefault(folder.name, []).append(folder)
+                elif folder.is_symlink() and not folder.exists():
+                    left_out(folder, "it is a link that leads to nothing")
+            elif not _is_text(folder.name) and _is_folder(folder):
+                left_out(folder, "its name is no UTF-8, so no client could ask for it; rename it")
     return found
 
 
@@ -83,14 +102,24 @@ def find_model_folders(name: str, roots: Sequence[Path]) -> list[Path]:
     """What `find_models` finds for one name, without looking at the others."""
     if not name or name != Path(name).name or not _may_be_a_model(name):
         return []
-    return [root / name for root in roots if (root / name).is_dir()]
+    return [root / name for root in roots if _is_folder(root / name)]
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder, or may be one: where that cannot be told, loading it tells why."""
+    try:
+        return path.is_dir()
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
 
 
 def _may_be_a_model(name: str) -> bool:
     # A name that is no text could not be asked for, nor told to anybody.
-    if name in _OF_SYSTEMS:
-        return False
-    return not name.startswith((".", "__")) and name.encode(errors="replace").decode() == name
+    return name not in _OF_SYSTEMS and not name.startswith((".", "__")) and _is_text(name)
+
+
+def _is_text(name: str) -> bool:
+    return name.encode(errors="replace").decode() == name
 
 
 def plan_model(
@@ -107,9 +136,18 @@ def plan_model(
 
     Raises:
         NoVersion: there is no version to serve.
-        UnknownReference: there is no such path, or no model file.
+        UnknownReference: there is no such path, or no model file; or it cannot be looked at.
         InvalidConfig: the configuration is wrong.
     """
+    try:
+        return _plan(name, path, kinds, config, config_name)
+    except OSError as error:
+        raise UnknownReference(
+            f"{path}: model '{name}' cannot be looked at: {error.filename}: {error.strerror}"
+        ) from error
+
+
+def _plan(name: str, path: Path, kinds: Mapping[str, BackendKind], config: str | None, config_name: str) -> ModelPlan:
     if path.is_file():
         spec = _with_backend(ModelSpec(name=name, filename=path.name), path, kinds, [], pbtxt=False)
         file = ModelFile(model=name, version=1, path=path, spec=spec)
@@ -154,16 +192,31 @@ def config_file(folder: Path, config_name: str = "") -> Path | None:
     With a `config_name` it is `configs/NAME.pbtxt` or `configs/NAME.yaml`, where there is one.
 
     Raises:
-        InvalidConfig: there are two.
+        InvalidConfig: there are two, or what is there is no file (a link that leads to nothing, a pipe).
     """
     named = [folder / CONFIGS / f"{config_name}{suffix}" for suffix in (".pbtxt", ".yaml")] if config_name else []
     for candidates in (named, [folder / PBTXT, folder / YAML]):
-        there = [path for path in candidates if path.is_file()]
+        there = [path for path in candidates if _is_config(path)]
         if len(there) > 1:
             raise InvalidConfig(f"{there[0].parent}: holds {there[0].name} and {there[1].name}; keep one of them")
         if there:
             return there[0]
     return None
+
+
+def _is_config(path: Path) -> bool:
+    """Whether it is there. One that is there and cannot be read is not taken for none.
+
+    Raises:
+        InvalidConfig: it is no file.
+    """
+    if path.is_file():
+        return True
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    raise InvalidConfig(f"{path}: is {what_lies_at(path)}; expected a configuration file, or nothing of that name")
 
 
 def read_spec(name: str, folder: Path, config_name: str = "") -> ModelSpec:
@@ -201,14 +254,15 @@ def read_labels(folder: Path, spec: ModelSpec) -> dict[str, tuple[str, ...]]:
 
 def _present_versions(folder: Path) -> list[int]:
     try:
-        return sorted(int(child.name) for child in folder.iterdir() if child.is_dir() and is_version(child.name))
+        names = [child.name for child in folder.iterdir() if is_version(child.name) and _is_folder(child)]
     except OSError as error:  # it has gone, or become something else, since it was found
         raise UnknownReference(f"the model folder {folder} cannot be read: {error}") from error
+    return sorted(map(int, names))
 
 
 def is_version(name: str) -> bool:
     """Whether a folder of that name is a version."""
-    return name.isascii() and name.isdigit() and not name.startswith("0")
+    return name.isascii() and name.isdigit() and not name.startswith("0") and len(name) <= _MOST_DIGITS
 
 
 def _with_backend(
@@ -232,14 +286,20 @@ def _with_backend(
 
 
 def _backend_of_files(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind], versions: Sequence[int]) -> str:
+    closed: OSError | None = None
     for name, kind in kinds.items():
         suffixes = tuple(Path(filename).suffix for filename in kind.filenames)
         candidates = [spec.filename, spec.source.reference if spec.source else ""]
         if any(candidate.endswith(suffixes) for candidate in candidates):
             return name
-        folders = [path / str(version) for version in versions]
-        if any((folder / filename).exists() for folder in folders for filename in kind.filenames):
-            return name
+        for file in (path / str(version) / filename for version in versions for filename in kind.filenames):
+            try:
+                if file.exists() or file.is_symlink():
+                    return name
+            except OSError as error:  # this version's folder may not be entered; another one's may tell
+                closed = error
+    if closed is not None:
+        raise closed
     expected = ", ".join(sorted({filename for kind in kinds.values() for filename in kind.filenames}))
     raise UnknownReference(
         f"{path}: cannot tell how to run model '{spec.name}': expected a file VERSION/NAME with NAME one of "
@@ -248,7 +308,8 @@ def _backend_of_files(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKi
 
 
 def _model_path(folder: Path, version: int, spec: ModelSpec, kind: BackendKind) -> Path | None:
-    there = (name for name in kind.filenames if (folder / str(version) / name).exists())
+    paths = (folder / str(version) / name for name in kind.filenames)
+    there = (path.name for path in paths if path.exists() or path.is_symlink())
     filename = spec.filename or next(there, kind.filename)
     if not filename:
         return None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import logging
 import os
 import tempfile
 import threading
@@ -27,6 +28,7 @@ from trilith.errors import SetupError, UnknownReference
 from trilith.runtime.load_run import LoadRun
 from trilith.runtime.repository import PBTXT, YAML, find_model_folders, find_models
 
+_log: Final = logging.getLogger("trilith.runtime")
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CHUNK_BYTES: Final = 1 << 20
 _LOOK_S: Final = 0.2  # while another thread works on the mirror
@@ -54,6 +56,7 @@ class Roots:
             else:
                 self._folders.append(Path(repository))
         self._shown = [str(repository) for repository in repositories]
+        self._told: set[tuple[str, str]] = set()  # what was said already of what is left out
 
     def __str__(self) -> str:
         """For messages."""
@@ -67,8 +70,15 @@ class Roots:
             SetupError: there is no room for what must be fetched.
         """
         for remote in self._remotes:
-            remote.list(LoadRun(), whole=whole)
-        return find_models(self._folders)
+            for name, why in remote.list(LoadRun(), whole=whole).items():
+                self._leave_out(f"the model '{name}' of {remote.url}", why)
+        return find_models(self._folders, lambda folder, why: self._leave_out(_shown(folder), why))
+
+    def _leave_out(self, what: str, why: str) -> None:
+        """Says so once: models are looked for again and again."""
+        if (what, why) not in self._told:
+            self._told.add((what, why))
+            _log.error("%s is left as it is: %s", what, why)
 
     def holds(self, name: str) -> bool:
         """Whether there is a model of that name, as far as is known without asking what is remote."""
@@ -85,6 +95,10 @@ class Roots:
         return find_model_folders(name, self._folders)
 
 
+def _shown(folder: Path) -> str:
+    return str(folder).encode(errors="backslashreplace").decode()
+
+
 def is_remote(repository: str) -> bool:
     """Whether it is a URL and not a folder."""
     return "://" in repository
@@ -95,7 +109,7 @@ class _Remote:
 
     def __init__(self, url: str, cache: Path) -> None:
         key = hashlib.sha256(url.encode()).hexdigest()[:16]
-        self._url = url.rstrip("/")
+        self.url = self._url = url.rstrip("/")
         self._blobs = cache / key / "blobs"
         self.mirror = cache / key / "models"
         self._manifest = cache / key / "manifest.json"
@@ -104,8 +118,12 @@ class _Remote:
         self._lock = threading.Lock()
         self._worker: LoadRun | None = None  # of whoever holds it
 
-    def list(self, run: LoadRun, *, whole: bool, model: str | None = None) -> None:
-        """Brings the mirror up to date: all names and configurations, and the files of one model or of all."""
+    def list(self, run: LoadRun, *, whole: bool, model: str | None = None) -> dict[str, str]:
+        """Brings the mirror up to date: all names and configurations, and the files of one model or of all.
+
+        What cannot be fetched of other models than `model` leaves those as they are; why, by name.
+        """
+        failed: dict[str, str] = {}
         with self._alone(run):
             there = self._listing()
             try:
@@ -113,10 +131,15 @@ class _Remote:
                 self._remove_what_is_gone(there)
                 for path, identity in there.items():
                     name, _, rest = path.partition("/")
-                    (self.mirror / path).parent.mkdir(parents=True, exist_ok=True)
                     wanted = whole or name == model or rest in (PBTXT, YAML)
-                    if wanted and self._fetched.get(path, ("",))[0] != identity:
-                        self._fetched[path] = (identity, self._fetch(path, run))
+                    try:
+                        (self.mirror / path).parent.mkdir(parents=True, exist_ok=True)
+                        if wanted and name not in failed and self._fetched.get(path, ("",))[0] != identity:
+                            self._fetched[path] = (identity, self._fetch(path, run))
+                    except (OSError, UnknownReference) as error:
+                        if name == model or (isinstance(error, OSError) and error.errno in _NO_ROOM):
+                            raise
+                        failed[name] = str(error)
                 self._remove_unused_blobs()
                 self._write_manifest()
             except OSError as error:
@@ -126,6 +149,7 @@ class _Remote:
                         "folder by TRILITH_CACHE"
                     ) from error
                 raise SetupError(f"{self._url}: cannot be mirrored to {self.mirror.parent}: {error}") from error
+        return failed
 
     def _listing(self) -> dict[str, str]:
         """Each file's identity, by its path below the repository."""

@@ -202,3 +202,23 @@ def test_a_fetch_that_is_slow_and_gets_on_is_waited_for(memory, run, monkeypatch
             await asyncio.gather(runtime.load("a"), runtime.load("b"))  # each takes longer than that
 
     run(main())
+
+
+def test_what_cannot_be_fetched_of_one_model_is_an_error_of_that_model(memory, tmp_path, monkeypatch, caplog):
+    real = type(memory).open
+
+    def opening(self, path, *rest, **more):
+        if "/b/" in path:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return real(self, path, *rest, **more)
+
+    monkeypatch.setattr(type(memory), "open", opening)
+    roots = Roots(["memory://bucket"], tmp_path)
+    for _ in range(2):
+        found = roots.find(whole=True)
+    assert sorted(found) == ["a", "b"]
+    assert files(found["a"][0]) == ["1/model.twin", "model.yaml"]
+    assert [("'b'" in said, "cannot be fetched" in said) for said in caplog.messages] == [(True, True)]
+    assert roots.fetch("a") == found["a"]
+    with pytest.raises(UnknownReference, match=r"b/.*cannot be fetched"):
+        roots.fetch("b")

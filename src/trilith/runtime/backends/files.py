@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,10 +24,29 @@ def model_path(file: ModelFile) -> Path:
     """
     path = file.path
     if path is None or not path.is_file():
-        raise UnknownReference(f"model '{file.model}': there is no model file {path}")
+        raise no_model_file(file.model, path)
     if path.stat().st_size == 0:
         raise SetupError(f"{path}: the file is empty; expected a model for the {file.spec.backend} backend")
     return path
+
+
+def no_model_file(model: str, path: Path | None) -> UnknownReference:
+    """The error for a path at which no file lies."""
+    if path is None or not os.path.lexists(path):
+        return UnknownReference(f"model '{model}': there is no model file {path}")
+    return UnknownReference(f"model '{model}': {path} is {what_lies_at(path)}; expected a model file")
+
+
+def what_lies_at(path: Path) -> str:
+    """What is there instead of a file, in words: `a pipe`."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return "a link that leads to nothing" if path.is_symlink() else "missing"
+    except OSError as error:
+        return f"not to be looked at ({error.strerror})"
+    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+    return next((said for is_kind, said in kinds if is_kind(mode)), "a device")
 
 
 def missing_library(what: str, extra: str, error: ImportError) -> UnknownReference:

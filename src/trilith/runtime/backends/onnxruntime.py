@@ -18,6 +18,7 @@ from trilith.core.model import ModelSignature
 from trilith.core.tensor import Array, DataType, TensorSpec
 from trilith.errors import InvalidConfig, InvalidInput, SetupError, UnknownReference
 from trilith.runtime.backends.denormals import denormals_preserved, flush_denormals
+from trilith.runtime.backends.files import no_model_file
 from trilith.runtime.backends.options import Options
 from trilith.runtime.backends.port import Batch, ModelFile
 from trilith.runtime.spec import SessionConfig
@@ -72,7 +73,7 @@ class OnnxRuntimeBackend:
         if path is not None and path.is_dir():
             path = path / _IN_FOLDER
         if path is None or not path.is_file():
-            raise UnknownReference(f"model '{self._file.model}': there is no model file {path}")
+            raise no_model_file(self._file.model, path)
         Options(self._file).finish()
         options = _session_options(library, self._file)
         try:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from trilith.core.tensor import Array
-from trilith.errors import InvalidConfig, SetupError, UnknownReference
+from trilith.errors import InvalidConfig, SetupError
+from trilith.runtime.backends.files import no_model_file
 from trilith.runtime.backends.options import Options
 from trilith.runtime.backends.port import ModelFile
 from trilith.runtime.backends.python.completion import completed_spec, config_json
@@ -68,7 +69,7 @@ class Loading:
         """
         path = self._file.path
         if path is None or not path.is_file():
-            raise UnknownReference(f"model '{self._file.model}': there is no model file {path}")
+            raise no_model_file(self._file.model, path)
         self._interpreter = interpreter_for(self._file.model, find_requirements(path))
 
     def new_process(
