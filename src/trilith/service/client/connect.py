@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
-from urllib.parse import urlsplit
 
 import msgspec
 
-from trilith.errors import InvalidConfig, Unsupported
+from trilith.errors import Unsupported
+from trilith.service.client.address import path_hint, server_address
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments
 from trilith.service.client.operations import Operation, read_operations
+from trilith.service.client.patience import Patience
 from trilith.service.failure import Calling
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class _Methods(abc.ABC):
         self._operations = operations
         for operation in operations:
             setattr(self, operation.method, self._bind(operation))
+
+    def _patience(self, operation: Operation) -> Patience:
+        return Patience(asked_s=self._timeout_s, method_s=operation.timeout_s)
 
     @abc.abstractmethod
     def _bind(self, operation: Operation) -> Callable[..., Any]:
@@ -101,38 +105,12 @@ def _value(operation: Operation, answered: Answered) -> Any:
 def _operations(url: str, answered: Answered) -> list[Operation]:
     status, _, body, _ = answered
     if status != 200:
-        raise Unsupported(f"{url}/openapi.json answered {status}: not a service of Trilith{_hint(url)}")
+        raise Unsupported(f"{url}/openapi.json answered {status}: not a service of Trilith{path_hint(url)}")
     try:
         document = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
-        raise Unsupported(f"{url}/openapi.json is not JSON: {error}{_hint(url)}") from error
+        raise Unsupported(f"{url}/openapi.json is not JSON: {error}{path_hint(url)}") from error
     return read_operations(document, url)
-
-
-def _hint(url: str) -> str:
-    """A path is right where a proxy adds one. Mostly it is that of a method."""
-    parts = urlsplit(url)
-    if not parts.path:
-        return ""
-    server = f"{parts.scheme}://{parts.netloc}"
-    return f". Without the path it is trilith.client({server!r}), whose methods are the paths"
-
-
-def _base(url: str) -> str:
-    """The server's address, made whole.
-
-    Raises:
-        InvalidConfig: it is none.
-    """
-    whole = url if "://" in url else f"http://{url}"
-    parts = urlsplit(whole)
-    try:
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # the port is no port
-        usable = False
-    if not usable or parts.query or parts.fragment or any(mark.isspace() for mark in whole):
-        raise InvalidConfig(f"trilith.client takes the address of a server, like http://127.0.0.1:8000, got {url!r}")
-    return whole.rstrip("/")
 
 
 class Client(_Methods):
@@ -151,7 +129,7 @@ class Client(_Methods):
         def call(*args: Any, **kwargs: Any) -> Any:
             with calling:
                 body = _body(operation, signature, args, kwargs)
-                return _value(operation, self._transport.post(operation.path, body, self._timeout_s))
+                return _value(operation, self._transport.post(operation.path, body, self._patience(operation)))
 
         return _described(call, operation, signature)
 
@@ -207,7 +185,7 @@ class AsyncClient(_Methods):
         async def call(*args: Any, **kwargs: Any) -> Any:
             with calling:
                 body = _body(operation, signature, args, kwargs)
-                return _value(operation, await self._transport.post(operation.path, body, self._timeout_s))
+                return _value(operation, await self._transport.post(operation.path, body, self._patience(operation)))
 
         return _described(call, operation, signature)
 
@@ -254,6 +232,7 @@ def client(
     tls_ca: str | Path | None = None,
     tls_certificate: str | Path | None = None,
     tls_key: str | Path | None = None,
+    connections: int = 100,
 ) -> Client: ...
 @overload
 def client(
@@ -265,6 +244,7 @@ def client(
     tls_ca: str | Path | None = None,
     tls_certificate: str | Path | None = None,
     tls_key: str | Path | None = None,
+    connections: int = 100,
 ) -> AsyncClient: ...
 def client(
     url: str,
@@ -275,28 +255,38 @@ def client(
     tls_ca: str | Path | None = None,
     tls_certificate: str | Path | None = None,
     tls_key: str | Path | None = None,
+    connections: int = 100,
 ) -> Client | AsyncClient:
     """A client of a running service. It asks the server once what it offers.
 
     Args:
         url: the server's address, `http://127.0.0.1:8000`; `http://` may be left out.
         asynchronous: whether methods are awaited. The server is asked by `async with` or the first call then, else now.
-        timeout_s: time limit of each call in seconds, told to the server; None for the method's own limit.
+        timeout_s: time limit of each call in seconds, told to the server, which ends the call by then; the client
+            itself gives up a quarter of a second and a tenth of it later. None for the method's own limit; the client
+            gives up when it hears nothing for longer than that.
         headers: sent with each request, `{"authorization": "Bearer ..."}`.
         tls_ca: PEM file of the authorities that are trusted; None for those that the environment variable SSL_CERT_FILE
             names, or else the public ones.
         tls_certificate: PEM file with the certificate chain that this client shows.
         tls_key: PEM file with its private key; None when the certificate's file has it.
+        connections: how many calls may be under way at a time; those beyond wait.
 
     Raises:
         NoReadyReplica: nothing answers there.
         Unsupported: it is not a service of Trilith.
-        InvalidConfig: the URL, a header or a PEM file is none.
+        InvalidConfig: the URL, a header, a PEM file or the number of connections is none.
     """
     from trilith.service.client.transport import AsyncTransport, ConnectionOptions, SyncTransport
 
-    base = _base(url)
-    options = ConnectionOptions(headers=headers or {}, tls_ca=tls_ca, tls_certificate=tls_certificate, tls_key=tls_key)
+    base = server_address(url)
+    options = ConnectionOptions(
+        headers=headers or {},
+        tls_ca=tls_ca,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        connections=connections,
+    )
     if asynchronous:
         return AsyncClient(base, AsyncTransport(base, options), timeout_s)
     transport = SyncTransport(base, options)

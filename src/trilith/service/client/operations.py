@@ -58,6 +58,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         root: the one parameter is the whole body.
         raw: the parameter that a raw body stands for, "" for none.
         npy: the parameter that an `application/x-npy` body stands for, "" for none.
+        timeout_s: its own time limit in seconds, or None when the server does not say.
         offers: content types of the answer, the default first.
         definitions: schemas that others refer to by name.
     """
@@ -70,6 +71,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     raw: str = ""
     npy: str = ""
     alias: bool = False
+    timeout_s: float | None = None
     documentation: str = ""
     offers: list[str] = []
     result_schema: dict[str, Any] = {}

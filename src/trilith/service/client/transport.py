@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +15,7 @@ import httpx
 
 from trilith.errors import DeadlineExceeded, InvalidConfig, NoReadyReplica, ReplicaLost, TrilithError
 from trilith.service.client.encoding import Body
+from trilith.service.client.patience import Patience, WholeCall, overdue
 
 _CONNECT_WITHIN_S = 5.0
 _CERTIFICATES_OF_THE_ENVIRONMENT: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -31,25 +34,30 @@ class ConnectionOptions:
             else the public ones.
         tls_certificate: PEM file with the certificate chain that the client shows.
         tls_key: PEM file with its private key; None when the certificate's file has it.
+        connections: how many there may be at a time.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     tls_ca: str | Path | None = None
     tls_certificate: str | Path | None = None
     tls_key: str | Path | None = None
+    connections: int = 100
 
     def arguments(self, url: str) -> dict[str, Any]:
         """What httpx takes.
 
         Raises:
-            InvalidConfig: a file cannot be read, or is no PEM file; a header is none.
+            InvalidConfig: a file cannot be read, or is no PEM file; a header is none; there may be no connection.
         """
+        if type(self.connections) is not int or self.connections < 1:
+            raise InvalidConfig(f"connections: expected a whole number from 1, got {self.connections!r}")
+        limits = httpx.Limits(max_connections=self.connections, max_keepalive_connections=self.connections)
         try:
             headers = httpx.Headers(dict(self.headers))
             headers.raw  # noqa: B018 - encodes them
         except (TypeError, ValueError, AttributeError) as error:
             raise InvalidConfig(f"headers: expected names and values of text, got {self.headers!r}: {error}") from error
-        return {"base_url": url, "trust_env": False, "headers": headers, "verify": self._verify()}
+        return {"base_url": url, "trust_env": False, "headers": headers, "verify": self._verify(), "limits": limits}
 
     def _verify(self) -> ssl.SSLContext | bool:
         if self.tls_key is not None and self.tls_certificate is None:
@@ -72,23 +80,32 @@ class ConnectionOptions:
         return context
 
 
-def _request(body: Body, timeout_s: float | None) -> dict[str, Any]:
+def _request(body: Body, patience: Patience) -> dict[str, Any]:
     headers = {"accept": body.accept}
-    if timeout_s is not None:
-        headers["trilith-timeout-ms"] = f"{timeout_s * 1e3:g}"
-    timeout = httpx.Timeout(timeout_s, connect=_CONNECT_WITHIN_S)
+    if patience.asked_s is not None:
+        headers["trilith-timeout-ms"] = f"{patience.asked_s * 1e3:g}"
+    timeout = httpx.Timeout(patience.step_s, connect=patience.within_s(_CONNECT_WITHIN_S), pool=patience.asked_s)
     if body.fields:
         return {"headers": headers, "files": list(body.fields), "timeout": timeout}
     headers["content-type"] = body.content_type
     return {"headers": headers, "content": body.content, "timeout": timeout}
 
 
-def _answer(response: httpx.Response) -> Answered:
-    headers = response.headers
-    return response.status_code, headers.get("content-type", ""), response.content, headers.get("retry-after")
+class _Sent(httpx.SyncByteStream):
+    def __init__(self, body: Iterable[bytes], whole: WholeCall) -> None:
+        self._body = body
+        self._whole = whole
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._whole.pieces(self._body)
 
 
-def _error(error: httpx.HTTPError, url: str) -> TrilithError:
+def _answer(response: httpx.Response, body: bytes | None = None) -> Answered:
+    headers, body = response.headers, response.content if body is None else body
+    return response.status_code, headers.get("content-type", ""), body, headers.get("retry-after")
+
+
+def _error(error: httpx.HTTPError, url: str, patience: Patience | None = None) -> TrilithError:
     if isinstance(error, httpx.ConnectError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
         return NoReadyReplica(
             f"the certificate of {url} is not trusted: {error}; name the file of its authority by tls_ca=, or in the "
@@ -99,10 +116,15 @@ def _error(error: httpx.HTTPError, url: str) -> TrilithError:
     if isinstance(error, httpx.ConnectError) and "SSL" in str(error):
         plain = url.replace("https://", "http://", 1)
         return NoReadyReplica(f"no TLS connection to {url}: {error}; if the server speaks plain HTTP, write {plain}")
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
+    if isinstance(error, httpx.PoolTimeout):
+        return DeadlineExceeded(
+            f"no connection to {url} was free within the client's time limit: trilith.client(..., connections=N) allows"
+            " more of them"
+        )
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return NoReadyReplica(f"nothing answers at {url}: {error}; is the server running?")
     if isinstance(error, httpx.TimeoutException):
-        return DeadlineExceeded(f"{url} did not answer within the client's time limit")
+        return overdue(url, patience or Patience(asked_s=_CONNECT_WITHIN_S, method_s=None))
     return ReplicaLost(f"the connection to {url} broke before the answer was there: {error}")
 
 
@@ -127,7 +149,7 @@ class SyncTransport:
         self.url = url
         self._http = httpx.Client(**options.arguments(url))
 
-    def post(self, path: str, body: Body, timeout_s: float | None) -> Answered:
+    def post(self, path: str, body: Body, patience: Patience) -> Answered:
         """The answer to a call.
 
         Raises:
@@ -135,10 +157,18 @@ class SyncTransport:
             RuntimeError: it is closed.
         """
         _check_open(self._http, self.url)
+        whole = WholeCall(self.url, patience)
         try:
-            return _answer(self._http.post(path, **_request(body, timeout_s)))
+            request = self._http.build_request("POST", path, **_request(body, patience))
+            if isinstance(request.stream, httpx.SyncByteStream):
+                request.stream = _Sent(request.stream, whole)
+            with contextlib.closing(self._http.send(request, stream=True)) as response:
+                left_s = whole.left_s()
+                if left_s is not None:
+                    request.extensions["timeout"]["read"] = left_s  # from here on, the body
+                return _answer(response, b"".join(whole.pieces(response.iter_bytes())))
         except httpx.HTTPError as error:
-            raise _error(error, self.url) from error
+            raise _error(error, self.url, patience) from error
 
     def get(self, path: str) -> Answered:
         """The answer to a GET. RuntimeError: it is closed."""
@@ -160,7 +190,7 @@ class AsyncTransport:
         self.url = url
         self._http = httpx.AsyncClient(**options.arguments(url))
 
-    async def post(self, path: str, body: Body, timeout_s: float | None) -> Answered:
+    async def post(self, path: str, body: Body, patience: Patience) -> Answered:
         """The answer to a call.
 
         Raises:
@@ -169,9 +199,12 @@ class AsyncTransport:
         """
         _check_open(self._http, self.url)
         try:
-            return _answer(await self._http.post(path, **_request(body, timeout_s)))
+            async with asyncio.timeout(patience.whole_s):
+                return _answer(await self._http.post(path, **_request(body, patience)))
+        except TimeoutError as error:
+            raise overdue(self.url, patience) from error
         except httpx.HTTPError as error:
-            raise _error(error, self.url) from error
+            raise _error(error, self.url, patience) from error
 
     async def get(self, path: str) -> Answered:
         """The answer to a GET. RuntimeError: it is closed."""
