@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from python_models import ask, echo_with, write_model
@@ -81,5 +83,49 @@ def test_its_process_is_killed_when_it_hangs_while_it_is_started_again(repositor
             assert (await runtime.infer(ask("hangs", 2))).outputs["y"].tolist() == [[2]]
             assert gone(int(witness.read_text()))
             assert dict(runtime.statistics()[0].restarts) == {"died": 1, "overdue": 1}
+
+    run(main())
+
+
+def test_it_is_started_again_though_every_thread_of_the_loop_hangs(repository, run):
+    write_model(repository, "dies", echo_with(run="if x[0, 0] < 0:\n    os._exit(1)\nreturn x"))
+
+    async def main():
+        go = threading.Event()
+        loop = asyncio.get_running_loop()
+        async with Runtime(repository) as runtime:
+            pool = ThreadPoolExecutor(1)
+            loop.set_default_executor(pool)
+            hangs = loop.run_in_executor(None, go.wait)
+            try:
+                with pytest.raises(ReplicaLost):
+                    await runtime.infer(ask("dies", -1))
+                async with asyncio.timeout(20):
+                    assert (await runtime.infer(ask("dies", 2))).outputs["y"].tolist() == [[2]]
+                assert not hangs.done()
+            finally:
+                go.set()
+            await hangs
+
+    run(main())
+
+
+def test_a_system_without_a_thread_for_it_is_tried_again(repository, run, monkeypatch):
+    write_model(repository, "dies", echo_with(run="if x[0, 0] < 0:\n    os._exit(1)\nreturn x"))
+    start, refused = threading.Thread.start, []
+
+    def refuse_once(thread):
+        if thread.name.startswith("trilith start") and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            monkeypatch.setattr(threading.Thread, "start", refuse_once)
+            with pytest.raises(ReplicaLost):
+                await runtime.infer(ask("dies", -1))
+            assert (await runtime.infer(ask("dies", 2))).outputs["y"].tolist() == [[2]]
+            assert len(refused) == 1
 
     run(main())

@@ -1,7 +1,7 @@
 """One instance of a Python model in the runtime: its process, the connection to it, and what keeps it alive.
 
-Rule 1: everything of one instance happens on the loop's thread, but loading, starting again (a thread of the loop's
-    pool) and closing.
+Rule 1: everything of one instance happens on the loop's thread, but loading, starting again (a thread of its
+    own) and closing.
 Rule 2: each batch that was sent ends once: answered, failed with how its process ended, or given back because that
     process had not begun it.
 Rule 3: what to do about the process is decided in `supervision`; this file does it.
@@ -330,15 +330,22 @@ class PythonBackend(RequestBackend):
             abandoned_since=next((since for since in abandoned if since is not None), None),
         )
         if isinstance(decision, StartProcess):
-            loop.run_in_executor(None, self._start_again)
+            self._begin_again()
         elif isinstance(decision, KillProcess):
             if process is not None:
                 process.kill(decision.reason)
         elif decision.at is not None and self._supervisor.state is InstanceState.WAITING:
             loop.call_later(max(0.001, decision.at - now), self._look)
 
+    def _begin_again(self) -> None:
+        name = f"trilith start {self._name}"
+        try:
+            threading.Thread(target=self._start_again, name=name, daemon=True).start()
+        except RuntimeError as error:  # the system has none: a failure as any other, and told in a turn of its own
+            self._later(functools.partial(self._not_started, f"it cannot be started: {error}"))
+
     def _start_again(self) -> None:
-        """Called in a thread of the loop's pool."""
+        """Called in a thread of its own, as in `aside`: it may hang, in a model's requirements or its `initialize`."""
         try:
             process = self._start(complete=False)
         except Exception as error:  # noqa: BLE001 - whatever keeps it from starting, it is tried again
