@@ -69,6 +69,19 @@ def test_nobody_withdraws_what_is_over():
     assert batch.wanted == 1
 
 
+def test_a_batch_that_is_full_by_what_it_carries_leaves_before_its_window_closes():
+    queue = queue_of(max_wait_s=9.0, max_bulk=4)
+    calls = [QueuedCall(bulk) for bulk in (1, 2, 3, 9)]
+    for call in calls[:2]:
+        queue.add(call, 0.0, free=none_free, bounded=True)
+    assert not queue.is_ready(0.0)
+    for call in calls[2:]:
+        queue.add(call, 0.0, free=none_free, bounded=True)
+    assert [queue.leave(0.0).calls for _ in range(3)] == [calls[:2], calls[2:3], calls[3:]], (
+        "the last is alone too much"
+    )
+
+
 class CallQueueMachine(RuleBasedStateMachine):
     """Places that run batches, callers who come and go, and time."""
 
