@@ -32,10 +32,12 @@ class Taken(NamedTuple):
     Attributes:
         tickets: one or more.
         batched_at: the instant at which the batch was formed, in seconds.
+        given_back: how often an instance died before it began it.
     """
 
     tickets: Sequence[Ticket]
     batched_at: float
+    given_back: int = 0
 
 
 class Rest(NamedTuple):

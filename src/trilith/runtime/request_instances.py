@@ -61,15 +61,12 @@ class GivenBack:
     def __init__(self) -> None:
         self.instances: list[RequestInstance] = []
         self._batches: deque[Taken] = deque()
-        self._times: dict[int, int] = {}  # how often, by the identity of a batch that somebody holds
 
     def add(self, taken: Taken) -> bool:
         """Keeps a batch for others to take. False when it was here too often: something must be wrong with it."""
-        times = self._times.pop(id(taken), 0) + 1
-        if times > MOST_GIVEN_BACK:
+        if taken.given_back >= MOST_GIVEN_BACK:
             return False
-        self._times[id(taken)] = times
-        self._batches.append(taken)
+        self._batches.append(taken._replace(given_back=taken.given_back + 1))
         for instance in self.instances:
             instance.wake()
         return True
@@ -81,14 +78,9 @@ class GivenBack:
         """The oldest; None when there is none."""
         return self._batches.popleft() if self._batches else None
 
-    def forget(self, taken: Taken) -> None:
-        """A batch has ended."""
-        if self._times:
-            self._times.pop(id(taken), None)
-
     def clear(self) -> list[Taken]:
         """Throws all of them out."""
-        found, self._times = list(self._batches), {}
+        found = list(self._batches)
         self._batches.clear()
         return found
 
@@ -214,7 +206,6 @@ class RequestInstance:
 
     def _begin_again(self, taken: Taken) -> None:
         if all(ticket.done for ticket in taken.tickets):  # nobody waits for it any more
-            self._given_back.forget(taken)
             self.end_unbegun(taken)
             self.wake()
         else:
@@ -261,7 +252,6 @@ class RequestInstance:
             if self._stopping or self.life.over or not self._given_back.add(taken):
                 self.end_unbegun(taken)
             return
-        self._given_back.forget(taken)
         begun_at = sent_at
         if sent_at < self._free_at:  # what was sent ahead waited until the one before it had ended
             begun_at = self._free_at
