@@ -205,12 +205,39 @@ def read_type(annotation: Any) -> ValueType:
 
 
 def resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function, with names resolved and `Annotated` kept.
+    """The annotations of a function or class, with names resolved, aliases written out and `Annotated` kept.
 
     Raises:
         NameError: a name is not defined (yet).
     """
-    return typing.get_type_hints(function, include_extras=True)
+    return {name: written_out(hint) for name, hint in typing.get_type_hints(function, include_extras=True).items()}
+
+
+def written_out(annotation: Any, inside: tuple[Any, ...] = ()) -> Any:
+    """The annotation with what stands behind each `type NAME = ...`; `NDArray` is such a name from numpy 2.5 on.
+
+    `inside`: the aliases that it stands in. One that stands in itself stays a name there.
+    """
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    alias = annotation if origin is None else origin
+    if type(alias).__name__ == "TypeAliasType":  # of typing, or of typing_extensions
+        if alias in inside:
+            return annotation
+        value = alias.__value__
+        if arguments and getattr(value, "__parameters__", ()):
+            value = value[arguments]
+        return written_out(value, (*inside, alias))
+    if not arguments or origin is typing.Literal:
+        return annotation
+    if origin is typing.Annotated:
+        first = written_out(arguments[0], inside)
+        return annotation if first is arguments[0] else typing.Annotated[(first, *arguments[1:])]
+    parts = tuple(written_out(part, inside) for part in arguments)
+    if all(part is argument for part, argument in zip(parts, arguments, strict=True)):
+        return annotation
+    if union_members(annotation) is not None:
+        return typing.Union[parts]  # noqa: UP007  built from a tuple
+    return annotation.__origin__[parts]
 
 
 def read_signature(

@@ -30,6 +30,7 @@ from trilith.service.signature import (
     MethodSignature,
     array_dtype,
     kind_of,
+    resolve_hints,
     shown_type,
     union_members,
 )
@@ -153,7 +154,7 @@ class _Fields:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """pydantic's hook: the dataclass, its fields rewritten."""
-        hints = typing.get_type_hints(self.target, include_extras=True)
+        hints = resolve_hints(self.target)
         fields, names = [], []
         for field in dataclasses.fields(self.target):
             if not field.init:
@@ -175,7 +176,7 @@ def _has_special(annotation: Any, seen: frozenset[type] = frozenset()) -> bool:
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         if annotation in seen:
             return False
-        hints = typing.get_type_hints(annotation, include_extras=True)
+        hints = resolve_hints(annotation)
         return any(_has_special(hint, seen | {annotation}) for hint in hints.values())
     return any(_has_special(part, seen) for part in typing.get_args(annotation))
 
