@@ -4,6 +4,7 @@ Rule 1: clients load and unload when the mode is `explicit`, and only then.
 Rule 2: a folder that cannot be listed changes nothing: that a disk is away does not unload its models.
 Rule 3: who asks and goes away does not stop what was begun. The end of the runtime does: a load is given up; an unload
     is waited for.
+Rule 4: looking at the files never waits for a load: what changes meanwhile takes the place of what still loads.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class RepositoryControl:
             await asyncio.gather(self._polling, return_exceptions=True)
 
     async def settled(self, timeout_s: float) -> bool:
-        """Waits for what clients have begun, once the keeper has stopped. False when time ran out."""
+        """Waits for what clients and files have begun, once the keeper has stopped. False when time ran out."""
         return await self._errands.settled(timeout_s)
 
     # -- clients -----------------------------------------------------------------------------------------------------
@@ -206,26 +207,31 @@ class RepositoryControl:
 
     async def poll(self) -> None:
         """Looks once, and does what follows from it."""
+        begun = await self._begin()
+        if begun:
+            await asyncio.wait(begun)
+
+    async def _begin(self) -> list[asyncio.Task[None]]:
+        """Looks once, and begins what follows from it: a load that hangs holds up no other, nor its own successor."""
         try:
             now = await asyncio.to_thread(self._listing)
         except TrilithError as error:
             _log.error("the repositories cannot be listed, so nothing changes: %s", error.message)
-            return
+            return []
         except OSError as error:  # folders come and go while they are read
             _log.error("the repositories cannot be listed now, so nothing changes: %s", error)
-            return
+            return []
         changes = decide(self._acted_upon, now, self._mode)
         self._acted_upon = now
-        await asyncio.gather(
-            *(self._obey(self._keeper.load(name), f"'{name}' cannot be loaded") for name in changes.load),
-            *(self._obey(self._keeper.unload(name), f"'{name}' cannot be unloaded") for name in changes.unload),
-        )
+        loads = [self._obey(self._keeper.load(name), f"'{name}' cannot be loaded") for name in changes.load]
+        unloads = [self._obey(self._keeper.unload(name), f"'{name}' cannot be unloaded") for name in changes.unload]
+        return [self._errands.begin(work) for work in (*loads, *unloads)]
 
     async def _poll_for_ever(self) -> None:
         while True:
             await asyncio.sleep(self._poll_s)
             try:
-                await self.poll()
+                await self._begin()
             except Exception:  # noqa: BLE001 - as in `_obey`
                 _log.exception("looking at the repositories failed; it is tried again")
 

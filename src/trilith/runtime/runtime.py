@@ -120,6 +120,8 @@ class Runtime:
             stack.push_async_callback(self.repository.settled, self._config.drain_timeout_s)
             stack.push_async_callback(self._keeper.stop)
             self._keeper.threads, self._keeper.planners, self._keeper.open = threads, planners, True
+            stack.push_async_callback(self.repository.stop)
+            self.repository.start()  # before the models are there: one that hangs holds up no other
             done = itertools.count(1)
             async with asyncio.TaskGroup() as group:
                 for name in names:
@@ -134,8 +136,6 @@ class Runtime:
                     loop=self._loop,
                 )
                 stack.push_async_callback(self._demand.stop)
-            stack.push_async_callback(self.repository.stop)
-            self.repository.start()
             self._stack = stack.pop_all()
         return self
 

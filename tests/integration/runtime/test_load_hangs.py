@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shutil
 import threading
 
 import pytest
@@ -279,3 +280,33 @@ def test_what_hangs_when_it_is_freed_is_left_behind(repository, serve, run, made
             await runtime.infer(request("a"))
 
     run(main())
+
+
+def test_polling_follows_all_files_while_a_model_hangs(repository, serve, run, made, go):
+    write(repository, "a")
+    write(repository, "b", content="hangs")
+    write(repository, "c", content="hangs")
+
+    async def main():
+        runtime = serve(repository, mode=ControlMode.POLL, poll_s=0.01, load_threads=4)
+        entered = asyncio.ensure_future(runtime.__aenter__())
+        await until(lambda: sum(model.hangs == "hangs" and model.waits for model in made) == 2)
+        write(repository, "late")
+        await until(lambda: runtime.repository.is_ready("late", ""))
+        write(repository, "b", content="fine")  # its load is given up, and the new state takes its place
+        await until(lambda: runtime.repository.is_ready("b", ""))
+        shutil.rmtree(repository / "c")  # so is this one's, and nothing takes its place
+        await until(lambda: runtime.model("c").unloaded)
+        await entered
+        assert runtime.ready
+        write(repository, "d", content="hangs")  # and the same once the server is ready
+        await until(lambda: sum(model.hangs == "hangs" and model.waits for model in made) == 3)
+        write(repository, "e")
+        await until(lambda: runtime.repository.is_ready("e", ""))
+        write(repository, "d", content="fine")
+        await until(lambda: runtime.repository.is_ready("d", ""))
+        go.set()
+        await runtime.__aexit__(None, None, None)
+
+    run(main())
+    assert all(model.closed == 1 for model in made)
