@@ -134,6 +134,12 @@ class SocketWriter:
         self.closing = True
         self._transport.abort()
 
+    def end(self) -> None:
+        """The socket is gone: nothing more is written, and nobody told, so that nothing here knows the connection."""
+        self.closing = True
+        self._http2.lost()
+        self._on_written = self._on_cut = _nothing
+
     def tick(self, now: float, timeout_s: float) -> None:
         """Enforces the write timeout."""
         stuck_s = 0.0 if self._stuck_since is None else now - self._stuck_since
@@ -149,3 +155,7 @@ class SocketWriter:
         if output:
             self._counters.bytes_sent += len(output)
             self._transport.write(output)
+
+
+def _nothing() -> None:
+    """Nobody is to be told."""

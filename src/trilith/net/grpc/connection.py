@@ -122,9 +122,10 @@ class GrpcConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone, and with it all calls."""
-        self._writer.closing = True
-        self._timer.cancel()
-        self._sender.taken_back_all()
+        self._writer.end()
+        self._timer.end()
+        self._sender.end()
+        self._intake.end()
         self._server.connections.discard(self)
         self._server.changed.set()
 

@@ -30,8 +30,9 @@ class DeadlineTimer:
             self._handle.cancel()
             self._set(deadline, now)
 
-    def cancel(self) -> None:
-        """Nothing is to be watched any more."""
+    def end(self) -> None:
+        """Nothing is to be watched any more, and nobody to be told."""
+        self._on_due = _never
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -45,3 +46,7 @@ class DeadlineTimer:
         following = self._on_due()
         if following is not None:
             self._set(following, time.monotonic())
+
+
+def _never() -> None:
+    """Nothing is due."""

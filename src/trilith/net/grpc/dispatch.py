@@ -29,8 +29,7 @@ def dispatch(state: ServerState, call: GrpcCall) -> None:
         task = call.task = state.loop.create_task(_run(call, answer))
         state.tasks.add(task)  # the loop itself holds tasks weakly
         task.add_done_callback(state.tasks.discard)
-        # A task that is cancelled before its first step never awaits the application's coroutine: close it then.
-        task.add_done_callback(lambda _: answer.close())
+        task.add_done_callback(lambda _: _task_ended(call, answer))
 
 
 def cancel(call: GrpcCall) -> None:
@@ -74,6 +73,12 @@ async def _run(call: GrpcCall, answer: Coroutine[Any, Any, None]) -> None:
         return
     if call.state is _RUNNING:
         _fail(call, Bug(f"{call!r} ended without an answer"))
+
+
+def _task_ended(call: GrpcCall, answer: Coroutine[Any, Any, None]) -> None:
+    # A task that is cancelled before its first step never awaits the application's coroutine: close it then.
+    answer.close()
+    call.task = None  # what it raised knows its frames, and they know this call
 
 
 def _fail(call: GrpcCall, error: Exception) -> None:

@@ -5,16 +5,18 @@ window and one message wait; the grant goes out when the application takes them.
 Rule 2: nothing that waits may keep the next message from coming: when no message is whole, what has come of the next
 one is granted at once.
 Rule 3: one reader. Two would tear the order apart.
+Rule 4: when the call is over, nothing here knows it any more: no circle keeps what was sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import deque
 from collections.abc import Callable
 
 from trilith.errors import Bug, TrilithError
-from trilith.wire.grpc_messages import PREFIX_BYTES, Message
+from trilith.wire.grpc_messages import PREFIX_BYTES, Compressed, Message
 
 
 class MessageInbox:
@@ -57,7 +59,7 @@ class MessageInbox:
         messages = self._messages
         while not messages:
             if self._error is not None:
-                raise self._error
+                raise copy.copy(self._error)  # one that was raised knows its frames, and they know this inbox
             if self._ended:
                 raise StopAsyncIteration
             await self._more()
@@ -88,6 +90,8 @@ class MessageInbox:
         """The call is over: what waits is dropped, and who reads gets the error."""
         self._messages.clear()
         self._error = error
+        self._release = self._taken = _nobody
+        self._decode = _as_it_is
         self._wake()
 
     async def _more(self) -> None:
@@ -103,3 +107,11 @@ class MessageInbox:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+
+def _nobody(_: int) -> None:
+    """Is told: the call is over."""
+
+
+def _as_it_is(message: Message) -> bytes | memoryview:
+    return message.octets if isinstance(message, Compressed) else message

@@ -88,6 +88,10 @@ class Intake:
             call.received_at = now
             dispatch(self._server, call)
 
+    def end(self) -> None:
+        """The socket is gone: lets go of the connection, which knows this intake."""
+        self._schedule = _nothing
+
     def refuse(self, call: GrpcCall, why: CallRefusal, error: TrilithError) -> None:
         """Ends a call that the client did wrong, and counts why."""
         self._end(call, why, grpc_status(error), error.message)
@@ -151,3 +155,7 @@ class Intake:
         except InvalidInput as error:
             self.refuse(call, CallRefusal.COMPRESSION, error)
             raise
+
+
+def _nothing() -> None:
+    """There is no output any more."""

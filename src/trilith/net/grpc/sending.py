@@ -184,6 +184,11 @@ class CallSender:
             self._ended(call, GrpcStatus.CANCELLED)
             cancel(call)
 
+    def end(self) -> None:
+        """The socket is gone: takes all calls back, and lets go of the connection, which knows this sender."""
+        self._schedule = _nothing
+        self.taken_back_all()
+
     def _ended(self, call: GrpcCall, status: int) -> None:
         self._counters.outcomes[status] += 1
         if call.held_bytes:
@@ -203,3 +208,7 @@ class CallSender:
 def _is_compressed(call: GrpcCall, message: bytes) -> bool:
     compression = call.compression
     return compression is not None and len(message) >= compression.min_bytes and call.accepts(compression.name)
+
+
+def _nothing() -> None:
+    """There is no output any more."""

@@ -13,6 +13,8 @@ Rule 2: whether the socket is read is decided in one place, `_must_pause`, from 
 Rule 3: end of file is the end of the client: a half-closed connection cannot be told from a closed one.
 Rule 4: a connection that closes while its client may still be sending lingers: its end is closed for writing and what
         comes is thrown away for a moment, else the reset that follows would destroy the answer.
+Rule 5: a connection that has ended knows no request, and none of its parts knows it: what a client sent is freed when
+        the client goes, not when the collector of circles comes by.
 """
 
 from __future__ import annotations
@@ -146,7 +148,8 @@ class HttpConnection(asyncio.Protocol):
             self._head_since = self._head_since or self._state.now
             return b""
         self._lost = True  # for this protocol: the socket goes on to another
-        self._gate.forget()
+        self._gate.end()
+        self._reader.end()
         self._state.connections.discard(self)
         successor = HttpOverHttp2(self._state, peer=self.peer)
         self._transport.set_protocol(successor)
@@ -166,7 +169,8 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """For the transport."""
         self._client_gone()
-        self._gate.forget()
+        self._gate.end()
+        self._reader.end()
         self._state.forget(self)
 
     def pause_writing(self) -> None:
@@ -385,6 +389,7 @@ class HttpConnection(asyncio.Protocol):
         if self._reading is not None and self._reading not in requests:
             requests.append(self._reading)
         self._waiting.clear()
+        self._current = self._reading = None
         for request in requests:
             if request is None or request.finished:
                 continue

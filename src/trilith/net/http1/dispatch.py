@@ -41,6 +41,7 @@ def tell_disconnect(request: HttpRequest, callback: Callable[[], None]) -> None:
 
 def _ended(state: ServerState, request: HttpRequest, task: asyncio.Task[None]) -> None:
     state.tasks.discard(task)
+    request.detach()
     if task.cancelled():
         if not request.gone:
             _fail(request, Cancelled("the server took the request back before it was answered"))

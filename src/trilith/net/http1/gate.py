@@ -21,13 +21,13 @@ class ReadGate:
     def __init__(self, transport: asyncio.Transport, hangups: HangupWatch, owner: Watched) -> None:
         self._transport = transport
         self._hangups = hangups
-        self._owner = owner
+        self._owner: Watched | None = owner
         self._descriptor = _NOT_WATCHED
         self.paused = False
 
     def set(self, *, paused: bool) -> bool:
         """Makes it so. Returns whether anything changed; a closing transport does not."""
-        if paused == self.paused or self._transport.is_closing():
+        if paused == self.paused or self._owner is None or self._transport.is_closing():
             return False
         self.paused = paused
         if paused:
@@ -39,8 +39,13 @@ class ReadGate:
             self._transport.resume_reading()
         return True
 
+    def end(self) -> None:
+        """The connection is over: watches no longer, and lets go of its owner, which knows this gate."""
+        self.forget()
+        self._owner = None
+
     def forget(self) -> None:
         """Watches no longer. To be called before the socket closes: its number may get another owner."""
-        if self._descriptor != _NOT_WATCHED:
+        if self._descriptor != _NOT_WATCHED and self._owner is not None:
             self._hangups.unwatch(self._descriptor, self._owner)
             self._descriptor = _NOT_WATCHED

@@ -88,7 +88,8 @@ class HttpOverHttp2(asyncio.Protocol):
             self._on_event(event, now)
         early, self._early = self._early, []
         for exchange in early:
-            self._begin(exchange, now)
+            if not exchange.ended:
+                self._begin(exchange, now)
         writer.flush()
 
     def eof_received(self) -> None:
@@ -104,7 +105,7 @@ class HttpOverHttp2(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
-        self._writer.closing = True
+        self._writer.end()
         self._all_gone()
         self.state.forget(self)
 
@@ -202,11 +203,13 @@ class HttpOverHttp2(asyncio.Protocol):
             request.respond_refusal()
 
     def _gone(self, exchange: Http2Exchange | None) -> None:
-        if exchange is None or exchange.request.finished:
+        if exchange is None or exchange.ended:
             return
         request = exchange.request
+        exchange.end()
+        if request.finished:
+            return
         callback = request.client_gone()
-        exchange.room()
         self.state.counters.disconnects += 1
         if callback is not None:
             tell_disconnect(request, callback)
@@ -238,7 +241,9 @@ class HttpOverHttp2(asyncio.Protocol):
 
     def answered(self, stream_id: int) -> None:
         """The whole answer is on its way."""
-        self._exchanges.pop(stream_id, None)
+        exchange = self._exchanges.pop(stream_id, None)
+        if exchange is not None:
+            exchange.end()
         self._writer.schedule()
 
     # ---- from the server
@@ -282,6 +287,8 @@ class HttpOverHttp2(asyncio.Protocol):
         if self._exchanges:
             self._busy_at = now
         for exchange in list(self._exchanges.values()):
+            if exchange.ended:
+                continue
             body = exchange.request.inbound
             stalled = body is not None and not body.complete and not body.full and not body.discarding
             if stalled and not exchange.request.awaits_continue and now - exchange.read_at > limits.body_timeout_s:

@@ -1,6 +1,8 @@
 """One request over HTTP/2 and the way back to its client: an `HttpSink` for one stream.
 
-Rule: a stream's window opens again as its body is read. What is not read is not granted.
+Rule 1: a stream's window opens again as its body is read. What is not read is not granted.
+Rule 2: the request knows its exchange for good, the exchange its request until `end`: no circle is left that would keep
+        the body until the collector comes by.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from trilith.errors import Bug
 from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.state import ErrorForm
@@ -27,12 +30,11 @@ class Http2Exchange:
     """See `HttpSink` for what the request calls.
 
     Attributes:
-        request: the request.
         early: the application gets it before its body is here.
         read_at: when the last octets of its body came, in seconds.
     """
 
-    __slots__ = ("_connection", "_roomless", "_stream_id", "_ungranted", "_waiter", "early", "read_at", "request")
+    __slots__ = ("_connection", "_request", "_roomless", "_stream_id", "_ungranted", "_waiter", "early", "read_at")
 
     def __init__(
         self, connection: HttpOverHttp2, stream_id: int, head: RequestHead, *, ended: bool, now: float
@@ -48,7 +50,7 @@ class Http2Exchange:
         expects = not ended and head.field(b"expect") is not None
         length = 0 if ended else head.content_length
         self.early = length is None or expects or length > limits.early_start_bytes
-        self.request = HttpRequest(
+        request = HttpRequest(
             self,
             head.method.decode("latin-1"),
             path,
@@ -62,9 +64,28 @@ class Http2Exchange:
         )
         if not ended:
             allowance = limits.read_ahead_bytes if self.early else limits.early_start_bytes
-            self.request.accept_body(InboundBody(allowance))
+            request.accept_body(InboundBody(allowance))
+        self._request: HttpRequest | None = request
 
     # ---- from the connection
+
+    @property
+    def ended(self) -> bool:
+        """Whether the request was answered, or its client is gone."""
+        return self._request is None
+
+    @property
+    def request(self) -> HttpRequest:
+        """The request, until `end`."""
+        if self._request is None:
+            raise Bug(f"the exchange of stream {self._stream_id} has ended, and was asked for its request")
+        return self._request
+
+    def end(self) -> None:
+        """The answer is given, or nobody waits for it."""
+        self._request = None
+        self._grant()  # what came is not wanted any more, and may not keep what is still to come from coming
+        self.room()
 
     def received(self, data: bytes) -> None:
         """A piece of the body came."""
@@ -156,7 +177,7 @@ class Http2Exchange:
 
     async def writable(self) -> None:
         """See `HttpSink`."""
-        if self._roomless and not self.request.gone:
+        if self._roomless and not self.ended:
             if self._waiter is None:
                 self._waiter = asyncio.Event()
             self._waiter.clear()
@@ -164,7 +185,7 @@ class Http2Exchange:
 
     def update_reading(self) -> None:
         """See `HttpSink`."""
-        body = self.request.inbound
+        body = None if self._request is None else self._request.inbound
         if body is not None and not body.full:
             self._grant()
 

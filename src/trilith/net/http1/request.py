@@ -8,6 +8,7 @@ Rule 3: all methods are called on the loop's thread.
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -169,7 +170,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
 
     async def _more(self) -> None:
         if self._failure is not None:
-            raise self._failure
+            # A copy: one that was raised knows the frames that it went through, and they know this request.
+            raise copy.copy(self._failure)
         if self._waiter is not None:
             raise Bug(f"{self!r}: two tasks read one body")
         connection = self._connection
@@ -230,7 +232,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         if seconds is not None:
             headers = (*headers, (b"retry-after", seconds))
         refused = self.refusal
-        status = refused.status if refused is not None and error is self._failure else http_status(error)
+        status = refused.status if refused is not None and self._is_failure(error) else http_status(error)
         status, body = self._connection.error_form(self, error, status)
         self.respond(status, body, headers=headers)
 
@@ -260,6 +262,10 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         """
         await send_stream(self, self._connection, chunks, status, content_type, headers)
 
+    def _is_failure(self, error: TrilithError) -> bool:
+        failure = self._failure
+        return failure is not None and type(error) is type(failure) and error.message == failure.message
+
     # For the server.
 
     def attach(self, task: asyncio.Task[None]) -> None:
@@ -267,6 +273,10 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         self._task = task
         if self._phase == _GONE:
             task.cancel()
+
+    def detach(self) -> None:
+        """The task has ended. What it raised knows its frames, and they know this request."""
+        self._task = None
 
     def abort(self) -> None:
         """Cuts the connection in the middle of a streamed answer; does nothing at any other time."""
@@ -346,6 +356,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         self._phase = _GONE
         if not self.complete and self._failure is None:
             self._failure = InvalidInput("the client closed the connection before its request was complete")
+        if not self.complete and self._body is not None:
+            self._body.discard()  # half of it is of no use to anybody
         self._wake()
         if self._task is not None:
             self._task.cancel()

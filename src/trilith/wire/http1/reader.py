@@ -153,6 +153,11 @@ class RequestReader:
         """Reads nothing more, not even the rest of the bytes that are being read now."""
         self.stopped = True
 
+    def end(self) -> None:
+        """Reads nothing more, and lets go of the parser and the sink, which know this reader. To be called once."""
+        self.stopped = True
+        del self._parser, self._sink
+
     def _failed(self, error: httptools.HttpParserError) -> Refusal | None:
         already_stopped, self.stopped = self.stopped, True
         if isinstance(error, httptools.HttpParserCallbackError):

@@ -185,6 +185,10 @@ class Http2Connection:
             self._outbound.ready.append(frames.go_away_frame(max(0, self._inbound.closed.last_stream_id), code, reason))
         self._inbound.advance(ConnectionInput.LAST_GOAWAY)
 
+    def lost(self) -> None:
+        """The socket is gone: drops what was half received or not sent, and lets go of its parts. Calls do nothing."""
+        self._inbound.lost()
+
     def take_output(self, budget_bytes: int) -> bytes:
         """Octets to write now: everything small, and about `budget_bytes` of the bodies that wait."""
         return self._outbound.take(budget_bytes)

@@ -406,6 +406,15 @@ class Inbound:
             self.outbound.ready.append(frames.window_update_frame(0, self._window_target - self._window))
             self._window = self._window_target
 
+    def lost(self) -> None:
+        """The socket is gone: see `Http2Connection.lost`."""
+        self.state = ConnectionState.CLOSED
+        self.streams.clear()
+        self._block = None
+        self._rest = b""
+        self._events = []
+        self.outbound.lost()
+
     def sent_end(self, stream: Stream) -> None:
         """END_STREAM went out on a stream."""
         self._flood.earn()

@@ -157,6 +157,12 @@ class Outbound:
         """The connection failed: no body goes out any more."""
         self._blocked.clear()
 
+    def lost(self) -> None:
+        """The socket is gone: what is ready is dropped as well, and nobody is told of the end of a stream."""
+        self.abandon()
+        self.ready = []
+        self._on_end = _nobody
+
     def take(self, budget_bytes: int) -> bytes:
         """Everything that is ready, and at most about `budget_bytes` of waiting bodies."""
         if self._blocked:
@@ -221,3 +227,7 @@ class Outbound:
         stream.state = STREAM_TRANSITIONS[stream.state, what]
         if what is StreamInput.SEND_END:
             self._on_end(stream)
+
+
+def _nobody(_: Stream) -> None:
+    """Is told."""
