@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from memory_circles import no_circles
 
+from memory_circles import no_circles
 from trilith.net.http1.request import HttpRequest
 
 Connect = Callable[..., Any]
