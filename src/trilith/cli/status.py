@@ -65,6 +65,8 @@ def _show(reports: list[ServerReport]) -> None:
                         str(service.waiting),
                     )
             console.print(table)
+        if found.loads.left_behind:
+            console.print(f"{found.loads.left_behind} loads of models were given up and still run")
         if found.models:
             table = Table("model", "version", "state", "pid", "", box=None)
             for model in found.models:

@@ -43,9 +43,9 @@ class LoadStatistics:
         left_behind: loads that were given up and still run.
     """
 
-    waiting: int
-    running: int
-    left_behind: int
+    waiting: int = 0
+    running: int = 0
+    left_behind: int = 0
 
 
 class LoadJob(Generic[_Result]):

@@ -94,6 +94,7 @@ class Runtime:
         )
         self._declared: set[str] = set()
         self._demand: OnDemand | None = None
+        self._threads: LoadThreads | None = None
         self._started = False
         self.models_ended = asyncio.Event()
         self._stack = AsyncExitStack()
@@ -119,6 +120,7 @@ class Runtime:
             stack.callback(self.models_ended.set)
             stack.push_async_callback(self.repository.settled, self._config.drain_timeout_s)
             stack.push_async_callback(self._keeper.stop)
+            self._threads = threads
             self._keeper.threads, self._keeper.planners, self._keeper.open = threads, planners, True
             stack.push_async_callback(self.repository.stop)
             self.repository.start()  # before the models are there: one that hangs holds up no other
@@ -213,8 +215,8 @@ class Runtime:
         return () if served is None else served.processes()
 
     def load_statistics(self) -> LoadStatistics:
-        """What the loading threads do now."""
-        return self._keeper.threads.statistics()
+        """How many loads wait, run, and run on after they were given up."""
+        return LoadStatistics() if self._threads is None else self._threads.statistics()
 
     def model_metrics(self) -> list[Snapshot]:
         """What models count for themselves."""

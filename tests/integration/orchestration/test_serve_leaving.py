@@ -83,6 +83,7 @@ def is_ready(server, model):
 def test_a_model_that_a_client_unloads_finalizes(serve, write, tmp_path):
     root = write("quick", finalize=f"wait_for({str(tmp_path / 'go')!r})")
     server = serve(root, "--model-control-mode", "explicit", "--load-model", "quick")
+    assert server.status()["loads"] == {"waiting": 0, "running": 0, "left_behind": 0}
     with server.connection() as client:
         client.request("POST", "/v2/repository/models/quick/unload")
         server.wait_until((tmp_path / "finalizing").exists)

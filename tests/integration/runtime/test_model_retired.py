@@ -10,8 +10,9 @@ from test_model_control import request, write
 from waiting import until
 
 from trilith.core.load_options import ControlMode
-from trilith.errors import Cancelled, Draining
+from trilith.errors import Cancelled, Draining, SetupError
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
+from trilith.runtime.protocol import model_source
 from trilith.runtime.remembered import LoadMemory
 from trilith.testing.backends import kind_of
 
@@ -242,5 +243,24 @@ def test_a_reload_that_the_end_interrupts_is_not_remembered_as_an_unload(reposit
             await again
         [entry] = await LoadMemory(memory).read()
         assert (entry.name, entry.loaded) == ("a", True)
+
+    run(main())
+
+
+def test_what_was_given_up_and_runs_on_is_counted(repository, serve, run, made, go):
+    def loads(runtime):
+        [found] = [snapshot for snapshot in model_source(runtime)() if snapshot.name == "trilith_model_loads"]
+        return {state: value for (state,), value in found.samples}
+
+    async def main():
+        runtime = serve(load_timeout_s=0.2, load_threads=1)
+        assert loads(runtime) == {"waiting": 0, "running": 0, "left_behind": 0}  # a scrape may come before the start
+        async with runtime:
+            write(repository, "a", content="hangs")
+            with pytest.raises(SetupError, match="gave up loading"):
+                await runtime.load("a")
+            assert loads(runtime) == {"waiting": 0, "running": 0, "left_behind": 1}
+            go.set()
+            await until(lambda: loads(runtime) == {"waiting": 0, "running": 0, "left_behind": 0})
 
     run(main())

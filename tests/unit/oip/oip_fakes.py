@@ -7,6 +7,7 @@ import numpy as np
 from trilith.core.tensor import DataType, TensorSpec
 from trilith.core.timeline import INFER, QUEUED, STARTED
 from trilith.errors import UnknownModel
+from trilith.runtime.load_threads import LoadStatistics
 from trilith.runtime.schedule import QueueStatistics
 from trilith.runtime.statistics import BatchStatistics, Duration, ModelStatistics
 from trilith.wire.grpc_status import grpc_status
@@ -114,6 +115,9 @@ class FakeRuntime:
 
     def absent(self, name):
         return False
+
+    def load_statistics(self):
+        return LoadStatistics(waiting=3, running=2, left_behind=1)
 
     def model_metrics(self):
         return []

@@ -358,6 +358,11 @@ def test_metrics(runtime, metrics):
     assert 'nv_inference_request_duration_us{model="m",version="1"} 3000000' in lines
     assert 'nv_inference_pending_request_count{model="m",version="1"} 1' in lines
     assert 'nv_model_load_duration_secs{model="m",version="1"} 0.25' in lines
+    assert [line for line in lines if line.startswith("trilith_model_loads{")] == [
+        'trilith_model_loads{state="waiting"} 3.0',
+        'trilith_model_loads{state="running"} 2.0',
+        'trilith_model_loads{state="left_behind"} 1.0',
+    ]
     assert 'trilith_model_rows_total{model="m",version="1"} 5.0' in lines
     assert 'trilith_model_requests_total{model="m",outcome="refused",version="1"} 2.0' in lines
     assert 'trilith_model_requests_total{model="m",outcome="failed",version="1"} 1.0' in lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trilith.orchestration.engine.control import ReplicaRow
 from trilith.orchestration.engine.router import Router
-from trilith.orchestration.engine.status_types import ModelStatus, ServerStatus, ServiceStatus
+from trilith.orchestration.engine.status_types import LoadStatus, ModelStatus, ServerStatus, ServiceStatus
 from trilith.runtime import Runtime
 
 
@@ -32,4 +32,6 @@ def status_document(
         )
         for model in runtime.models()
     ]
-    return ServerStatus(ready=ready, draining=draining, services=services, models=models)
+    found = runtime.load_statistics()
+    loads = LoadStatus(waiting=found.waiting, running=found.running, left_behind=found.left_behind)
+    return ServerStatus(ready=ready, draining=draining, services=services, models=models, loads=loads)

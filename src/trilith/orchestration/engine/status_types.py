@@ -30,6 +30,14 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[int] = []
 
 
+class LoadStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The loads of models: those that wait for a thread, that run, and that run on after they were given up."""
+
+    waiting: int = 0
+    running: int = 0
+    left_behind: int = 0
+
+
 class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A whole server."""
 
@@ -37,3 +45,4 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     draining: bool
     services: list[ServiceStatus]
     models: list[ModelStatus]
+    loads: LoadStatus = LoadStatus()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trilith.runtime.distributions import ModelBuckets
+from trilith.runtime.load_threads import LoadStatistics
 from trilith.runtime.protocol.model_families import MODEL_LABELS, ByModel, by_model, per_model
 from trilith.runtime.protocol.triton_metrics import TRITON_FAMILIES, load_snapshot
 from trilith.runtime.statistics import Duration, ModelStatistics
@@ -44,12 +45,13 @@ def model_source(runtime: RuntimePort) -> Source:
     trilith_model_rows_total, ..._executions_total, ..._retries_total, ..._waiting_requests, ..._waiting_rows,
     ..._running_requests, ..._generation, ..._alive_instances, trilith_model_restarts_total{..., reason}; the histograms
     trilith_model_request_seconds{..., phase}, trilith_model_queue_seconds{..., priority} and trilith_model_batch_rows;
-    trilith_model_busy_seconds_total{..., instance}.
+    trilith_model_busy_seconds_total{..., instance}; and trilith_model_loads{state}.
     And Triton's names for what it counts too (`triton_metrics.py`), and what models count for themselves.
     """
     return lambda: [
         *model_snapshots(runtime.statistics()),
         load_snapshot(runtime.models()),
+        _loads(runtime.load_statistics()),
         *runtime.model_metrics(),
     ]
 
@@ -58,6 +60,20 @@ def model_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:
     """Statistics as metric families."""
     counted = by_model(statistics)
     return snapshots(_FAMILIES, counted) + snapshots(TRITON_FAMILIES, counted)
+
+
+def _loads(found: LoadStatistics) -> Snapshot:
+    return Snapshot(
+        name="trilith_model_loads",
+        kind="gauge",
+        help="Loads of models, by what they do now.",
+        label_names=("state",),
+        samples=[
+            (("waiting",), found.waiting),
+            (("running",), found.running),
+            (("left_behind",), found.left_behind),
+        ],
+    )
 
 
 def _kept(counted: ByModel) -> Iterator[tuple[tuple[str, str], ModelBuckets]]:

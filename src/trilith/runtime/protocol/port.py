@@ -9,6 +9,7 @@ from trilith.core.context import Context
 from trilith.core.request import InferRequest
 from trilith.core.tensor import TensorSpec
 from trilith.errors import TrilithError
+from trilith.runtime.load_threads import LoadStatistics
 from trilith.runtime.statistics import ModelStatistics
 from trilith.runtime.ticket import OnDone
 from trilith.telemetry import Snapshot
@@ -155,6 +156,10 @@ class RuntimePort(Protocol):
 
     def statistics(self, name: str | None = None) -> Sequence[ModelStatistics]:
         """Statistics of all versions of one or of all models."""
+        ...
+
+    def load_statistics(self) -> LoadStatistics:
+        """How many loads wait, run, and run on after they were given up."""
         ...
 
     def model_metrics(self) -> Sequence[Snapshot]:
