@@ -13,6 +13,7 @@ import pytest
 from trilith.core.log_options import LogOptions
 from trilith.errors import SetupError
 from trilith.orchestration.engine import agent as agent_module
+from trilith.orchestration.engine import launcher as launcher_module
 from trilith.orchestration.engine.agent import Agent
 from trilith.orchestration.engine.terminal import Terminal
 from trilith.orchestration.spec import ServeOptions
@@ -177,3 +178,23 @@ def test_a_gateway_that_cannot_be_started_is_tried_again(monkeypatch, fails):
     code, launcher = launched(monkeypatch, stop)
     assert code == 0
     assert len(launcher.children) == 3
+
+
+def test_sources_that_cannot_be_kept_are_an_error_of_their_change(monkeypatch, tmp_path):
+    (tmp_path / "app.py").write_text("")
+    launcher = launcher_module.Launcher(ServeOptions(target=f"{tmp_path}/app.py:Echo", reload=True))
+    launcher._peers_path = tmp_path / "peers" / "peers.sock"
+    launcher._peers_path.parent.mkdir()
+    asyncio.run(launcher.keep_sources(2, {1}))
+    assert (tmp_path / "peers" / "2.sources").exists()
+
+    async def refused(*_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "to_thread", refused)
+        with pytest.raises(SetupError, match="can't start new thread"):
+            asyncio.run(launcher.keep_sources(3, {2}))
+    (tmp_path / "peers" / "1.sources").mkdir()  # what cannot be removed
+    with pytest.raises(SetupError, match="cannot be kept"):
+        asyncio.run(launcher.keep_sources(3, {2}))

@@ -19,6 +19,7 @@ from typing import Self
 
 import msgspec
 
+from trilith.errors import SetupError
 from trilith.net.listen import listen_tcp, listen_unix, shown
 from trilith.orchestration.engine.launch import GatewayArguments, WorkerArguments
 from trilith.orchestration.engine.places import (
@@ -156,10 +157,13 @@ class Launcher:
         """
         if not self._options.reload:
             return
-        for old in self._peers_path.parent.glob(f"*{_SNAPSHOT_SUFFIX}"):
-            if int(old.stem) not in needed:
-                old.unlink()
-        await asyncio.to_thread(take_snapshot, self.sources, self._snapshot(revision))
+        try:
+            for old in self._peers_path.parent.glob(f"*{_SNAPSHOT_SUFFIX}"):
+                if int(old.stem) not in needed:
+                    old.unlink(missing_ok=True)
+            await asyncio.to_thread(take_snapshot, self.sources, self._snapshot(revision))
+        except (OSError, RuntimeError) as error:  # the second is Python's, for a thread that cannot be started
+            raise SetupError(f"the sources of a change cannot be kept for --reload: {error}") from error
 
     def _snapshot(self, revision: int) -> Path:
         return self._peers_path.with_name(f"{revision}{_SNAPSHOT_SUFFIX}")
