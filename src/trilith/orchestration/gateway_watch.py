@@ -12,12 +12,20 @@ from trilith.orchestration.health import silent
 _KEY = "gateway"
 
 
+def show_life_every_s(unresponsive_s: float) -> float:
+    """How often a gateway says that it lives, which is given up after `unresponsive_s` seconds."""
+    return unresponsive_s / 4
+
+
 class GatewayWatch:
     """The one gateway of a server, from its start to its exit, and the next one."""
 
     def __init__(self, *, unresponsive_s: float, start_s: float) -> None:
-        """`unresponsive_s`: seconds of silence after which it is given up; `start_s`: before its first word."""
-        self._unresponsive_s = unresponsive_s
+        """Args:
+        unresponsive_s: seconds of trouble after which it is given up; they may have begun just after it was heard.
+        start_s: seconds of silence before its first word.
+        """
+        self._unresponsive_s = unresponsive_s + show_life_every_s(unresponsive_s)
         self._start_s = max(start_s, unresponsive_s)
         self._backoff = StartBackoff()
         self._up = False
@@ -35,6 +43,10 @@ class GatewayWatch:
         """It said something."""
         self._heard_at = now
         self._limit_s = self._unresponsive_s
+
+    def ends(self) -> None:
+        """It is being ended: there is nothing to hear of it any more."""
+        self._up = False
 
     def silent_for(self, now: float) -> float | None:
         """The seconds of its silence, when they are too many."""

@@ -19,16 +19,21 @@ def is_stuck(*, room: int, in_flight: int, wanted: int) -> bool:
 
 
 def silent(heard_at: float, now: float, limit_s: float) -> bool:
-    """Whether a process that shows its life several times within `limit_s` seconds was not heard for so long."""
+    """Whether a process was not heard for `limit_s` seconds, in which one that is well is heard several times."""
     return now - heard_at >= limit_s
 
 
 class HealthWatch(Generic[K]):
     """Watches replicas by key."""
 
-    def __init__(self, limit_s: float) -> None:
-        """`limit_s`: seconds of trouble after which a replica is given up."""
+    def __init__(self, limit_s: float, *, heard_every_s: float = 0.0) -> None:
+        """Args:
+        limit_s: seconds of trouble after which a replica is given up.
+        heard_every_s: seconds that may lie between two signs of life of one that is well. What keeps it silent may
+            have begun so long after the last one.
+        """
         self._limit_s = limit_s
+        self._silence_s = limit_s + heard_every_s
         self._stuck_since: dict[K, float] = {}
         self._found: set[K] = set()
 
@@ -53,7 +58,7 @@ class HealthWatch(Generic[K]):
             now: the instant in seconds.
             overdue_at: when the time limit passed of a batch that was given up and still runs, or None.
         """
-        if silent(heard_at, now, self._limit_s):
+        if silent(heard_at, now, self._silence_s):
             return (
                 f"it was not heard for {now - heard_at:.1f} s: something keeps its event loop from turning, a long"
                 " computation in an `async def` (declare it with `def`), or code in any method that keeps Python's"

@@ -142,8 +142,9 @@ class Supervision(Generic[Content]):
 
     def look_at_gateway(self, pid: int, now: float) -> None:
         """Time has passed: a gateway that is not heard is ended."""
-        silent_s = self._gateway.silent_for(now)
+        silent_s = None if self.stopping else self._gateway.silent_for(now)
         if silent_s is not None:
+            self._gateway.ends()
             self._tell(f"killing the gateway (pid {pid}): it was not heard for {silent_s:.1f} s")
             self._order(KillGateway())
 

@@ -17,6 +17,12 @@ def test_silence_is_a_verdict():
     assert "not heard" in watch.look("a", heard_at=100.0, stuck=False, now=110.0)
 
 
+def test_a_silence_that_began_just_before_the_next_sign_of_life_is_as_long_as_any():
+    watch = HealthWatch(LIMIT_S, heard_every_s=2.0)
+    assert watch.look("a", heard_at=100.0, stuck=False, now=111.9) is None
+    assert "not heard for 12.0 s" in watch.look("a", heard_at=100.0, stuck=False, now=112.0)
+
+
 @given(st.lists(st.tuples(st.booleans(), st.floats(0.1, 6.0)), max_size=40))
 def test_stuck_is_a_verdict_only_without_a_break(steps):
     watch = HealthWatch(LIMIT_S)

@@ -63,6 +63,22 @@ def test_a_file_gets_the_lines_alone():
     assert stream.getvalue() == "trilith: ready\n"
 
 
+class Closed(io.StringIO):
+    def __init__(self):
+        super().__init__()
+        self.tried = 0
+
+    def write(self, text):
+        self.tried += 1
+        raise OSError(5, "Input/output error")
+
+
+def test_a_terminal_that_was_closed_ends_nothing():
+    stream = Closed()
+    Terminal(stream).tell("stopping")
+    assert stream.tried
+
+
 def test_a_repository_in_which_a_model_failed_is_not_simply_ready():
     def line(*not_ready):
         return ready(http="h:1", grpc="h:2", metrics="h:3", tls=False, repository=True, desired=[], not_ready=not_ready)

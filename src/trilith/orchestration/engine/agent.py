@@ -12,7 +12,7 @@ import asyncio
 import signal
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trilith.core.clock import Clock, MonotonicClock
 from trilith.core.logs import configure_logging
@@ -31,6 +31,7 @@ from trilith.orchestration.state import ReplicaState
 from trilith.orchestration.supervision import Charge, Supervision
 
 _REMIND_S = 10.0
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _Order = orders.Order[Application]
 
 
@@ -62,7 +63,7 @@ class Agent:
         self._wake: asyncio.TimerHandle | None = None
 
     async def run(self) -> int:
-        """Serves until SIGTERM, SIGINT or a failure to start; the exit code.
+        """Serves until SIGTERM, SIGINT, SIGHUP or a failure to start; the exit code.
 
         Raises:
             PortInUse: a port is taken.
@@ -70,8 +71,9 @@ class Agent:
         """
         loop = asyncio.get_running_loop()
         with self._launcher:
-            for signal_number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(signal_number, self._signalled, signal_number)
+            for signal_number in _ENDING:
+                if signal.getsignal(signal_number) is not signal.SIG_IGN:  # `nohup` has a closed terminal mean nothing
+                    loop.add_signal_handler(signal_number, self._signalled, signal_number)
             try:
                 self._spawn(self._remind())
                 self._spawn(self._look_after_gateway())
@@ -287,7 +289,9 @@ class Agent:
     # Ending
 
     def _signalled(self, number: signal.Signals) -> None:
-        self._supervision.stop(self._now(), terminated=number == signal.SIGTERM)
+        if number == signal.SIGHUP and self._supervision.stopping:
+            return  # a terminal that closes says so several times; who wants the end at once says something else
+        self._supervision.stop(self._now(), terminated=number != signal.SIGINT)
         self._happened()
 
     async def _stop(self) -> None:
@@ -329,7 +333,7 @@ def _python_files(target: str) -> list[str]:
 
 
 def serve(options: ServeOptions) -> int:
-    """Runs a server in the foreground; the exit code.
+    """Runs a server in the foreground; the exit code. The process is to end then: it heeds no signal any more.
 
     Raises:
         SetupError: it cannot be started as asked.
@@ -340,4 +344,13 @@ def serve(options: ServeOptions) -> int:
 
         parse_target(options.target)
     configure_logging(options.log)
-    return asyncio.run(Agent(options, terminal=Terminal(log=options.log)).run())
+    return asyncio.run(_serve(options))
+
+
+async def _serve(options: ServeOptions) -> int:
+    try:
+        return await Agent(options, terminal=Terminal(log=options.log)).run()
+    finally:
+        for number in _ENDING:  # all is done: whoever still presses Ctrl-C does not cut the interpreter's end
+            asyncio.get_running_loop().remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)

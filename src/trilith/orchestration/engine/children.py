@@ -1,18 +1,22 @@
 """The processes of one server: the gateway and the workers, what they are told, and in which order they end. Doer.
 
-Rule: who has exited is told nothing. The gateway ends first, since it needs the workers for what is in flight.
+Rule 1: who has exited is told nothing. The gateway drains first, since it needs the workers for what is in flight.
+Rule 2: all of them have ended a second after the time that requests in flight get; what has not by then is killed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container
+from collections.abc import Container, Coroutine
+from typing import Any, Final
 
 from trilith.orchestration import orders
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.described import Application
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.reconcile import Limits
+
+_GRACE_S: Final = 1.0
 
 ChildOrder = (
     orders.Deploy[Application]
@@ -83,13 +87,20 @@ class Children:
         Args:
             starting: the replicas that hold no request, and may be in the middle of a long import: killed at once.
         """
-        gateway = self.gateway
+        now = asyncio.get_running_loop().time
+        limits, gateway = self._limits, self.gateway
+        ends_at = now() + limits.drain_s + _GRACE_S
+        ending: list[Coroutine[Any, Any, None] | asyncio.Task[None]] = []
         if gateway is not None and gateway.alive:
-            gateway.channel.send(control.Stop(timeout_s=self._limits.drain_s))
-            await gateway.end_within(self._limits.drain_s + self._limits.stop_s)
-        workers = dict(self.workers)
-        for replica_id, worker in workers.items():
-            worker.channel.send(control.Stop(timeout_s=self._limits.stop_s))
+            gateway.channel.send(control.Stop(timeout_s=limits.drain_s))
+            drain = asyncio.ensure_future(gateway.end_within(limits.drain_s + _GRACE_S))
+            ending.append(drain)
+            # Then the drain is over, whether or not the gateway still has models to let go of.
+            await asyncio.wait({drain}, timeout=limits.drain_s + _GRACE_S / 4)
+        left_s = ends_at - now()
+        for replica_id, worker in self.workers.items():
+            worker.channel.send(control.Stop(timeout_s=max(0.0, min(limits.stop_s, left_s - _GRACE_S / 2))))
             if replica_id in starting:
                 worker.kill()
-        await asyncio.gather(*(worker.end_within(self._limits.stop_s + 1.0) for worker in workers.values()))
+            ending.append(worker.end_within(max(0.0, min(limits.stop_s + _GRACE_S, left_s))))
+        await asyncio.gather(*ending)

@@ -44,6 +44,7 @@ from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.server_metrics import server_source
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
 from trilith.orchestration.engine.worker_desk import WorkerDesk
+from trilith.orchestration.gateway_watch import show_life_every_s
 from trilith.orchestration.known_revisions import KnownRevisions
 from trilith.runtime import Runtime
 from trilith.runtime.protocol import OipGrpc, OipHttp, model_source, oip_services
@@ -145,7 +146,7 @@ class Gateway:
 
     def _show_life(self) -> None:
         self._channel.send(control.Alive())
-        asyncio.get_running_loop().call_later(self._arguments.unresponsive_s / 4, self._show_life)
+        asyncio.get_running_loop().call_later(show_life_every_s(self._arguments.unresponsive_s), self._show_life)
 
     async def _end_runtime(self, loading: asyncio.Task[Runtime], ends_at: float) -> None:
         """Unloads the models: what serves finalizes, what loads is given up. What hangs ends with the process."""

@@ -25,6 +25,7 @@ from trilith.orchestration.engine.launch import GatewayArguments, WorkerArgument
 from trilith.orchestration.engine.places import (
     SOCKET_NAME,
     ServerRecord,
+    born,
     make_peers_folder,
     make_uploads_folder,
     write_record,
@@ -76,6 +77,7 @@ class Launcher:
             self._peers = undo.enter_context(listen_unix(self._peers_path))
             record = ServerRecord(
                 pid=os.getpid(),
+                born=born(os.getpid()),
                 target=options.target,
                 started_at=time.time(),
                 http=self.http_address,

@@ -21,9 +21,13 @@ _LONGEST_SOCKET_PATH: Final = 107
 
 
 class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What one server says of itself. Addresses are `host:port`."""
+    """What one server says of itself. Addresses are `host:port`.
+
+    `born`: as `born` says it, since numbers of processes are given again.
+    """
 
     pid: int
+    born: str
     target: str
     started_at: float
     http: str
@@ -89,8 +93,18 @@ def make_uploads_folder() -> Path:
         raise SetupError(f"cannot make a folder in {base}: {error.strerror}; set TMPDIR to another folder") from error
 
 
+def born(process_id: int) -> str:
+    """When a process began, in the kernel's ticks; "" when there is no such process."""
+    try:
+        found = Path(f"/proc/{process_id}/stat").read_text()
+    except OSError:  # it has ended
+        return ""
+    return found.rpartition(")")[2].split()[19]
+
+
 def write_record(record: ServerRecord) -> Path:
-    """Leaves word of a server; the caller removes the file at the end."""
+    """Leaves word of a server; the caller removes the file at the end. Files of servers that are gone are removed."""
+    read_records()
     path = private_folder() / f"server-{record.pid}.json"
     partial = path.with_suffix(".partial")
     partial.write_bytes(msgspec.json.encode(record))
@@ -107,7 +121,7 @@ def read_records() -> list[ServerRecord]:
         except (OSError, msgspec.MsgspecError):
             path.unlink(missing_ok=True)
             continue
-        if Path(f"/proc/{record.pid}").exists():
+        if born(record.pid) == record.born:
             records.append(record)
         else:
             path.unlink(missing_ok=True)

@@ -43,7 +43,7 @@ async def open_to_agent(control_fd: int) -> ControlChannel:
     A signal to every process of the server (a service manager's, say) would otherwise end a child before its turn.
     """
     loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(signal_number, lambda: None)
     return await open_channel(socket.socket(fileno=control_fd))
 

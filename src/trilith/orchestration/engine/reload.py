@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -20,5 +21,6 @@ async def source_changes(folder: Path) -> AsyncIterator[list[str]]:
     """The names of the Python files that changed, batch by batch."""
     from watchfiles import PythonFilter, awatch  # a native library; only with --reload
 
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it says what the agent says with the names
     async for changes in awatch(folder, watch_filter=PythonFilter(), step=50, debounce=200):
         yield sorted({Path(path).name for _, path in changes})

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from trilith.core.clock import Clock, MonotonicClock
 from trilith.errors import Cancelled, TrilithError
-from trilith.net.transport import LostCall, Reply
+from trilith.net.transport import LostCall, PeerConfig, Reply
 from trilith.orchestration.deadlines import DeadlineWheel
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.batching import BatchQueue
@@ -32,6 +32,8 @@ from trilith.orchestration.traffic import BATCHED, Traffic
 _log: Final = logging.getLogger("trilith.gateway")
 _TICK_S = 0.02
 _LOOK_S = 0.5
+# A heartbeat follows when a round of the timer finds that nothing was sent since the last one.
+_HEARD_EVERY_S: Final = 2 * PeerConfig().heartbeat_interval_s
 
 
 class Router:
@@ -64,7 +66,7 @@ class Router:
         self._on_idle = on_idle
         self._on_unwell = on_unwell
         self.now = (clock or MonotonicClock()).now
-        self._health: HealthWatch[int] = HealthWatch(unresponsive_s)
+        self._health: HealthWatch[int] = HealthWatch(unresponsive_s, heard_every_s=_HEARD_EVERY_S)
         self._traffic: Traffic[ReplicaLink, PendingCall] = Traffic(random=random.Random().random, retry=retry)
         self._place = self._traffic.place
         self._batches: dict[tuple[str, str], BatchQueue] = {}

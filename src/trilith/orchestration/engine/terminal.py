@@ -7,6 +7,7 @@ Rule 2: those lines are for people, `trilith: ...`. In a log file they are lines
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import Sequence
@@ -45,13 +46,14 @@ class Terminal:
 
     def tell(self, line: str) -> None:
         """Writes one line that stays."""
-        self._end_line()
+        text = f"trilith: {line}"
         if self._as_log:
             record = logging.LogRecord("trilith", logging.INFO, "", 0, line, None, None)
-            self._stream.write(f"{formatter(self._log).format(record)}\n")
-        else:
-            self._stream.write(f"trilith: {line}\n")
-        self._stream.flush()
+            text = formatter(self._log).format(record)
+        with contextlib.suppress(OSError):  # the terminal was closed, or nobody reads the pipe: the server goes on
+            self._end_line()
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
 
     def loading(self, done: int, total: int, name: str) -> None:
         """Shows how many models are loaded, instead of what was shown before."""
