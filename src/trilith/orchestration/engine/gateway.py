@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from trilith.core.collector import settle_collector
+from trilith.core.collector import settle_collector, watch_growth
 from trilith.core.lifeline import die_with_parent
 from trilith.core.logs import configure_logging
 from trilith.errors import NoReadyReplica, SetupError, TrilithError, UnknownReference
@@ -122,6 +122,7 @@ class Gateway:
         await admin.start(sockets=[socket.socket(fileno=fd) for fd in arguments.metrics_fds])
         await http.start(sockets=[socket.socket(fileno=fd) for fd in arguments.http_fds])
         await grpc.start(sockets=[socket.socket(fileno=fd) for fd in arguments.grpc_fds])
+        watch_growth(asyncio.get_running_loop())
         loading = asyncio.get_running_loop().create_task(self._runtime.__aenter__())
         obeying = asyncio.get_running_loop().create_task(self._obey(loading))
         await asyncio.wait({obeying, loading}, return_when=asyncio.FIRST_COMPLETED)

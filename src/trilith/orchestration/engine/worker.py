@@ -25,7 +25,7 @@ import msgspec
 import uvloop
 
 from trilith.core import forks
-from trilith.core.collector import settle_collector
+from trilith.core.collector import settle_collector, watch_growth
 from trilith.core.lifeline import die_with_parent
 from trilith.core.logs import configure_logging
 from trilith.errors import SetupError, TrilithError
@@ -99,6 +99,7 @@ class Worker:
         keeper: asyncio.Task[None] | None = None
         try:
             settle_collector()
+            watch_growth(asyncio.get_running_loop())
             self._hello(peer)
             keeper = asyncio.get_running_loop().create_task(self._keep_connected())
             timeout_s = await self._wait_stop()
