@@ -10,6 +10,7 @@
         MethodNotAllowed       the route exists, the HTTP method does not
         Forbidden              the caller may not do this
         AlreadyExists          what should be made is there already
+        Conflict               another request took this one's place
         Unsupported            understood, and deliberately not offered
       CapacityError            the request is fine: try again later
         QueueFull              a bound on waiting work was met
@@ -110,6 +111,12 @@ class AlreadyExists(CallerError):
     """What the request would make is there already."""
 
     code = "already_exists"
+
+
+class Conflict(CallerError):
+    """Another request, or a change of what it is about, took this one's place."""
+
+    code = "conflict"
 
 
 class Unsupported(CallerError):

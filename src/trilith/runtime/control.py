@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 from trilith.core.load_options import ControlMode
-from trilith.errors import InvalidConfig, InvalidInput, SetupError, TrilithError, UnknownModel
+from trilith.errors import Conflict, InvalidConfig, InvalidInput, SetupError, TrilithError, UnknownModel
 from trilith.runtime.changes import Listing, decide
 from trilith.runtime.errands import Errands
 from trilith.runtime.fingerprint import Fingerprints
@@ -128,6 +128,7 @@ class RepositoryControl:
             InvalidInput: the name or a parameter is wrong, or there is no version to serve.
             ModelControlDisabled: clients do not decide here.
             SetupError: it cannot be loaded; if it was served before, it still is.
+            Conflict: it was unloaded meanwhile, or a later load took this one's place.
         """
         self._check(name)
         override = Override.read(name, parameters)
@@ -199,6 +200,8 @@ class RepositoryControl:
         except SetupError as error:
             kind = InvalidInput if override is not None and isinstance(error, InvalidConfig) else SetupError
             raise kind(f"failed to load '{name}', failed to poll from model repository: {error.message}") from error
+        if any(handle.unloaded or handle.state is ModelState.UNLOADING for handle in handles):
+            raise Conflict(f"failed to load '{name}', it was unloaded as soon as it was loaded")
         failed = {handle.version: SetupError(handle.reason) for handle in handles if not handle.ready}
         if failed:
             raise LoadFailed(name, failed)

@@ -24,7 +24,7 @@ from typing import Final, NoReturn
 
 from trilith.core.aside import aside
 from trilith.core.clock import Clock
-from trilith.errors import Cancelled, Draining, TrilithError, UnknownModel
+from trilith.errors import Cancelled, Conflict, Draining, TrilithError, UnknownModel
 from trilith.runtime.attempt import Attempt
 from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Reload, Standing, plan_reload
@@ -102,7 +102,7 @@ class ModelKeeper:
         Raises:
             UnknownReference: it is in no repository, or has no version to serve.
             SetupError: it cannot be loaded. If the model was served before, it still is.
-            Cancelled: it was unloaded meanwhile, or a later load took this one's place.
+            Conflict: it was unloaded meanwhile, or a later load took this one's place.
         """
         self._check_open()
         model = self.models.setdefault(name, Model())
@@ -132,7 +132,7 @@ class ModelKeeper:
         model.newest = next(self._numbers)
         began_at = self._clock.now()
         for attempt in model.attempts:
-            attempt.give_up(Cancelled(f"failed to load '{name}', it was unloaded while it was loading"))
+            attempt.give_up(Conflict(f"failed to load '{name}', it was unloaded while it was loading"))
         await self._errands.run(self._unload(model, name, began_at))
 
     async def stop(self) -> None:
@@ -220,7 +220,7 @@ class ModelKeeper:
             await attempt.join(same)
             await forget(override)  # it says what that of the other says
             return
-        later = Cancelled(f"failed to load '{name}', a later load took this one's place")
+        later = Conflict(f"failed to load '{name}', a later load took this one's place")
         if attempt.number < model.newest:
             raise later
         if same is not None:
@@ -274,7 +274,7 @@ class ModelKeeper:
 
     def _tell_failure(self, model: Model, name: str, attempt: Attempt, error: BaseException, *, of_files: bool) -> None:
         """Logs why a load failed; what serves on says it too, when the files are why and not what a client sent."""
-        if not isinstance(error, TrilithError) or isinstance(error, Cancelled | Draining):
+        if not isinstance(error, TrilithError) or isinstance(error, Cancelled | Conflict | Draining):
             return
         state = "cannot be loaded again, and serves on as it was" if model.served else "is unavailable"
         seconds = self._clock.now() - attempt.began_at

@@ -21,12 +21,12 @@ from trilith.runtime.backends.reduced import ReducedBackend
 from trilith.runtime.batching import batching_config
 from trilith.runtime.load_run import LoadRun
 from trilith.runtime.public_cause import public_cause
-from trilith.runtime.repository import PBTXT, YAML, ModelPlan, read_labels
+from trilith.runtime.repository import ModelPlan, read_labels
 from trilith.runtime.signature import Offer, complete
 from trilith.runtime.sources.progress import FetchEvent, Progress
 from trilith.runtime.spec import ModelSource, ModelSpec
 from trilith.runtime.warmup import warm_up
-from trilith.runtime.words import PBTXT_WORDS, YAML_WORDS, in_words
+from trilith.runtime.words import in_words
 
 _PROCESSES_AT_ONCE: Final = 4
 
@@ -107,7 +107,7 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress, run: Load
                 f"model '{file.model}': pad, batch_input and batch_output are not offered for backend "
                 f"{spec.backend!r}, which gets each request by itself; remove them"
             )
-        _see_queue(spec, offer, plan.folder)
+        _see_queue(spec, offer, plan)
         shared = spec.instances.share and first.concurrent
         others = [
             replace(file, spec=spec, instance=instance) for instance in range(1, 1 if shared else spec.instances.count)
@@ -136,13 +136,11 @@ def load_version(plan: ModelPlan, file: ModelFile, progress: Progress, run: Load
     )
 
 
-def _see_queue(spec: ModelSpec, offer: Offer, folder: Path) -> None:
+def _see_queue(spec: ModelSpec, offer: Offer, plan: ModelPlan) -> None:
     try:
         batching_config(spec, offer)
     except InvalidConfig as error:
-        pbtxt = (folder / PBTXT).is_file()
-        told = in_words(error.message, PBTXT_WORDS if pbtxt else YAML_WORDS)
-        raise InvalidConfig(f"{folder / (PBTXT if pbtxt else YAML)}: {told}") from error
+        raise InvalidConfig(f"{plan.said_in or plan.folder}: {in_words(error.message, plan.words)}") from error
 
 
 def load_more(plan: ModelPlan, file: ModelFile, count: int, run: LoadRun) -> Sequence[Backend]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from trilith.core.clock import Clock
-from trilith.errors import Bug, Draining, NoReadyReplica, QueueFull, TrilithError
+from trilith.errors import Bug, Conflict, Draining, NoReadyReplica, QueueFull, TrilithError
 from trilith.runtime.keeper import ModelKeeper
 from trilith.runtime.loading import LoadFailed
 from trilith.runtime.public_cause import public_cause
@@ -135,7 +135,8 @@ class OnDemand:
         try:
             await self._keeper.load(name)
         except TrilithError as error:
-            _log.error("model '%s' cannot be loaded on demand: %s", name, error.message)
+            level = logging.INFO if isinstance(error, Conflict) else logging.ERROR
+            _log.log(level, "model '%s' cannot be loaded on demand: %s", name, error.message)
             shown = error.public if isinstance(error, LoadFailed) else public_cause(error.message, name)
             self._fail(name, shown)
         except Exception:  # noqa: BLE001 - whatever one model's files cause, who waits for it is told

@@ -25,12 +25,15 @@ from trilith.runtime.fingerprint import stamp_of
 from trilith.runtime.model_pbtxt import load_model_pbtxt, parse_model_pbtxt, with_session
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.spec import ModelSpec, VersionPolicy
+from trilith.runtime.words import PBTXT_WORDS, YAML_WORDS
 
 _log: Final = logging.getLogger("trilith.runtime")
 _MOST_DIGITS: Final = 1000  # of a version: Python makes no numbers of texts that are much longer
 _OF_SYSTEMS: Final = frozenset(("lost+found", "$RECYCLE.BIN", "System Volume Information", "@eaDir"))
 PBTXT: Final = "config.pbtxt"
 YAML: Final = "model.yaml"
+SENT: Final = "the parameter `config`"
+"""Where a configuration stands that came with a load."""
 CONFIGS: Final = "configs"
 """Folder in a model's folder with further configurations, of which `--model-config-name` chooses one."""
 
@@ -48,12 +51,19 @@ class ModelPlan:
         kind: its backend.
         folder: its folder.
         files: one for each version to serve, ascending. A file that must be fetched first has no path yet.
+        said_in: where its configuration stands, or would: a file, or the parameter of the load, for messages.
     """
 
     spec: ModelSpec
     kind: BackendKind
     folder: Path
     files: tuple[ModelFile, ...]
+    said_in: str = ""
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """The words of that configuration."""
+        return YAML_WORDS if self.said_in.endswith((".yaml", ".yml")) else PBTXT_WORDS
 
     def standing(self) -> Standing:
         """What it will be loaded from, with the files as they are now."""
@@ -149,7 +159,7 @@ def plan_model(
 
 def _plan(name: str, path: Path, kinds: Mapping[str, BackendKind], config: str | None, config_name: str) -> ModelPlan:
     if path.is_file():
-        spec = _with_backend(ModelSpec(name=name, filename=path.name), path, kinds, [], pbtxt=False)
+        spec = _with_backend(ModelSpec(name=name, filename=path.name), path, kinds, [], said_in="", pbtxt=False)
         file = ModelFile(model=name, version=1, path=path, spec=spec)
         return ModelPlan(spec=spec, kind=kinds[spec.backend], folder=path.parent, files=(file,))
     if not path.is_dir():
@@ -158,9 +168,11 @@ def _plan(name: str, path: Path, kinds: Mapping[str, BackendKind], config: str |
     if config is None:
         said = config_file(path, config_name)
         read, pbtxt = read_spec(name, path, config_name), said is not None and said.suffix == ".pbtxt"
+        said_in = str(said or path / YAML)
     else:
-        read, pbtxt = parse_model_pbtxt(config, name, source="the parameter `config`"), True
-    spec = _with_backend(read, path, kinds, present, pbtxt=pbtxt)
+        said_in, pbtxt = SENT, True
+        read = parse_model_pbtxt(config, name, source=said_in)
+    spec = _with_backend(read, path, kinds, present, said_in=said_in, pbtxt=pbtxt)
     kind = kinds[spec.backend]
     if spec.source is not None:
         if present:
@@ -169,7 +181,7 @@ def _plan(name: str, path: Path, kinds: Mapping[str, BackendKind], config: str |
                 "remove them, or remove `source`"
             )
         file = ModelFile(model=name, version=spec.source.version, path=None, spec=spec)
-        return ModelPlan(spec=spec, kind=kind, folder=path, files=(file,))
+        return ModelPlan(spec=spec, kind=kind, folder=path, files=(file,), said_in=said_in)
     if not present and not kind.filename:
         present = [1]
     versions = spec.versions.choose(present)
@@ -183,7 +195,7 @@ def _plan(name: str, path: Path, kinds: Mapping[str, BackendKind], config: str |
         ModelFile(model=name, version=version, path=_model_path(path, version, spec, kind), spec=spec)
         for version in versions
     )
-    return ModelPlan(spec=spec, kind=kind, folder=path, files=files)
+    return ModelPlan(spec=spec, kind=kind, folder=path, files=files, said_in=said_in)
 
 
 def config_file(folder: Path, config_name: str = "") -> Path | None:
@@ -266,13 +278,20 @@ def is_version(name: str) -> bool:
 
 
 def _with_backend(
-    spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind], versions: Sequence[int], *, pbtxt: bool
+    spec: ModelSpec,
+    path: Path,
+    kinds: Mapping[str, BackendKind],
+    versions: Sequence[int],
+    *,
+    said_in: str,
+    pbtxt: bool,
 ) -> ModelSpec:
     """Names the backend, from the files when the configuration does not."""
     backend = spec.backend or _backend_of_files(spec, path, kinds, versions)
     if backend not in kinds:
         raise InvalidConfig(
-            f"{path}: backend: model '{spec.name}' wants {backend!r}; the backends here are {', '.join(sorted(kinds))}"
+            f"{said_in or path}: backend: model '{spec.name}' wants {backend!r}; the backends here are "
+            f"{', '.join(sorted(kinds))}"
         )
     if spec.backend == backend:
         return spec
@@ -282,7 +301,7 @@ def _with_backend(
     try:
         return with_session(found)
     except InvalidConfig as error:
-        raise InvalidConfig(f"{path / PBTXT}: {error.message}") from error
+        raise InvalidConfig(f"{said_in}: {error.message}") from error
 
 
 def _backend_of_files(spec: ModelSpec, path: Path, kinds: Mapping[str, BackendKind], versions: Sequence[int]) -> str:

@@ -6,6 +6,7 @@ a format turns into that of the field or key.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
@@ -48,6 +49,11 @@ def in_words(message: str, words: Mapping[str, str]) -> str:
     return message
 
 
+def _field(problem: str) -> str:
+    """The field that a problem begins with, of whichever entry: `input.dims` of `input[0].dims: each ...`."""
+    return re.sub(r"\[\d+\]", "", problem.split(": ", 1)[0])
+
+
 class Problems:
     """What is wrong with one configuration: everything, not the first thing alone.
 
@@ -58,13 +64,16 @@ class Problems:
     def __init__(self, words: Mapping[str, str], found: list[str]) -> None:
         self._words = words
         self._found = found
+        self._told = {_field(problem) for problem in found}
 
     def read(self, read: Callable[[], ValueT], default: ValueT) -> ValueT:
         """What `read` gives; what it refuses is noted, and the default stands instead."""
         try:
             return read()
         except InvalidConfig as error:
-            self._found.append(in_words(error.message, self._words))
+            problem = in_words(error.message, self._words)
+            if _field(problem) not in self._told:  # or it was told already, by whoever looked at each field alone
+                self._found.append(problem)
             return default
 
     def check(self, source: str) -> None:

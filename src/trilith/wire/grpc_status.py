@@ -41,6 +41,7 @@ _STATUS: Final[dict[type[errors.TrilithError], GrpcStatus]] = {
     errors.MethodNotAllowed: GrpcStatus.UNIMPLEMENTED,
     errors.Forbidden: GrpcStatus.PERMISSION_DENIED,
     errors.AlreadyExists: GrpcStatus.ALREADY_EXISTS,
+    errors.Conflict: GrpcStatus.ABORTED,
     errors.Unsupported: GrpcStatus.UNIMPLEMENTED,
     errors.CapacityError: GrpcStatus.UNAVAILABLE,
     errors.QueueFull: GrpcStatus.RESOURCE_EXHAUSTED,

@@ -23,6 +23,7 @@ _STATUS: Final[dict[type[errors.TrilithError], int]] = {
     errors.MethodNotAllowed: 405,
     errors.Forbidden: 403,
     errors.AlreadyExists: 400,
+    errors.Conflict: 409,
     errors.Unsupported: 501,
     errors.CapacityError: 503,
     errors.QueueFull: 429,

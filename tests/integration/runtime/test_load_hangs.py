@@ -10,7 +10,7 @@ from test_model_control import Files, index, request, write
 from waiting import until
 
 from trilith.core.load_options import ControlMode
-from trilith.errors import Cancelled, CapacityError, Draining, NoReadyReplica, SetupError
+from trilith.errors import CapacityError, Conflict, Draining, NoReadyReplica, SetupError
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
 from trilith.runtime.load_threads import MOST_LEFT_BEHIND
 from trilith.testing.backends import kind_of
@@ -123,7 +123,7 @@ def test_what_hangs_warming_up_is_given_up(repository, serve, run, go):
     run(main())
 
 
-def test_unloading_what_loads_is_answered_at_once(repository, serve, run, made, go):
+def test_unloading_what_loads_is_answered_at_once(repository, serve, run, made, go, caplog):
     write(repository, "a", content="hangs")
 
     async def main():
@@ -137,7 +137,7 @@ def test_unloading_what_loads_is_answered_at_once(repository, serve, run, made, 
             with pytest.raises(NoReadyReplica, match="it is LOADING"):
                 await runtime.infer(request("a"))
             await control.unload("a")
-            with pytest.raises(Cancelled, match="failed to load 'a', it was unloaded while it was loading"):
+            with pytest.raises(Conflict, match="failed to load 'a', it was unloaded while it was loading"):
                 await load
             assert index(await control.index(ready_only=False)) == {("a", "1"): "UNAVAILABLE"}
             assert runtime.model("a").unloaded
@@ -150,6 +150,7 @@ def test_unloading_what_loads_is_answered_at_once(repository, serve, run, made, 
             await runtime.infer(request("a"))
 
     run(main())
+    assert not [said for said in caplog.records if said.levelno >= logging.WARNING]
     assert all(model.closed == 1 for model in made)
 
 
@@ -166,7 +167,7 @@ def test_unloading_what_is_loaded_again_ends_both(repository, serve, run, made, 
             assert (await control.index(ready_only=False))[0]["reason"].startswith("loading for")
             await runtime.infer(request("a"))  # the old one serves meanwhile
             await control.unload("a")
-            with pytest.raises(Cancelled):
+            with pytest.raises(Conflict):
                 await again
             assert made[0].closed == 1
             go.set()
@@ -203,7 +204,7 @@ def test_a_load_of_something_else_takes_the_place_of_one_that_hangs(repository, 
             await until(lambda: made and made[-1].waits)
             write(repository, "a", content="mended")
             await control.load("a", {})
-            with pytest.raises(Cancelled, match="a later load took this one's place"):
+            with pytest.raises(Conflict, match="a later load took this one's place"):
                 await first
             await runtime.infer(request("a"))
             go.set()

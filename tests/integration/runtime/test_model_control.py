@@ -263,6 +263,16 @@ def test_an_override_stands_before_the_folder(repository, serve, run, made, tmp_
                 InvalidInput, match=r"load failed for model 'a': version 1 is at UNAVAILABLE state: .*INT32"
             ):
                 await load("a", lying)
+            for config, wrong in (
+                ({"dynamic_batching": {"preferred_batch_size": [99999]}}, "dynamic_batching.preferred_batch_size: "),
+                ({"backend": "none"}, "backend: "),
+                ({"instance_group": [{"count": 1000000}]}, "instance_group.count: "),
+            ):
+                with pytest.raises(InvalidInput) as told:
+                    await load("a", {"config": json.dumps(config)})
+                assert told.value.message.count(f"the parameter `config`: {wrong}") == 1
+                assert told.value.message.count(wrong) == 1
+                assert "model.yaml" not in told.value.message
             sent = {"config": json.dumps({"backend": "files", "max_batch_size": 4}), "file:3/model.twin": b"sent"}
             await load("a", sent)
             assert (runtime.model("a").versions, runtime.model("a").max_batch_size) == (("3",), 4)

@@ -10,7 +10,7 @@ from test_model_control import request, write
 from waiting import until
 
 from trilith.core.load_options import ControlMode
-from trilith.errors import Cancelled, Draining, SetupError
+from trilith.errors import Conflict, Draining, SetupError
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
 from trilith.runtime.protocol import model_source
 from trilith.runtime.remembered import LoadMemory
@@ -222,7 +222,7 @@ def test_a_load_that_loses_to_its_own_end_leaves_nothing(repository, serve, run,
             [job] = keeper.threads._jobs.values()
             job._outcome.add_done_callback(lambda _: load.cancel())
             go.set()
-            with contextlib.suppress(asyncio.CancelledError, Cancelled):
+            with contextlib.suppress(asyncio.CancelledError, Conflict):
                 await load
         assert made[0].closed == 1
 

@@ -1,6 +1,8 @@
 """Configurations in words, and what is wrong with them."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +77,10 @@ def test_the_command_line(tmp_path, capsys):
     target = tmp_path / "out.yaml"
     assert make_app()(["models", "convert", str(tmp_path / "good"), str(target)]) == 0
     assert target.read_text().startswith("backend: identity\n")
+
+
+def test_what_is_neither_folder_nor_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, what in ((Path("/dev/null"), "a device"), (tmp_path / "pipe", "a pipe")):
+        with pytest.raises(UnknownReference, match=f"{path}: is {what}; expected a repository"):
+            check_models(path)
