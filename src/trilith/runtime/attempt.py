@@ -48,6 +48,10 @@ class Attempt:
         """Whether it is wanted no more."""
         return self._over is not None
 
+    def begun_in(self, threads: LoadThreads) -> bool:
+        """Whether anything of it has begun in these threads."""
+        return any(job.begun and job.threads is threads for job in self._jobs)
+
     async def join(self, other: Attempt) -> None:
         """Leaves the loading to the other, which loads the same; waits until that ends.
 

@@ -2,8 +2,8 @@
 
 Rule 1: clients load and unload when the mode is `explicit`, and only then.
 Rule 2: a folder that cannot be listed changes nothing: that a disk is away does not unload its models.
-Rule 3: who asks and goes away does not stop what was begun. The end of the runtime does: a load is given up; an unload
-    is waited for.
+Rule 3: who asks and goes away does not stop what was begun; a load that waits for a thread was not. The end of the
+    runtime does: a load is given up; an unload is waited for.
 Rule 4: looking at the files never waits for a load: what changes meanwhile takes the place of what still loads.
 """
 
@@ -132,7 +132,13 @@ class RepositoryControl:
         """
         self._check(name)
         override = Override.read(name, parameters)
-        await self._errands.run(self._load(name, override))
+        task = self._errands.begin(self._load(name, override))
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if self._keeper.queued(name):
+                task.cancel()
+            raise
 
     async def unload(self, name: str, *, dependents: bool = False) -> None:
         """Unloads a model, after what is in flight has ended.

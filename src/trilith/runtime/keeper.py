@@ -158,6 +158,15 @@ class ModelKeeper:
         model = self.models.get(name)
         return model is not None and (bool(model.attempts) or not all(each.idle for each in model.served.values()))
 
+    def queued(self, name: str) -> bool:
+        """Whether a model is being loaded, of which nothing has begun: only its folder may have been looked at."""
+        model = self.models.get(name)
+        return (
+            model is not None
+            and bool(model.attempts)
+            and not any(attempt.serves or attempt.begun_in(self.threads) for attempt in model.attempts)
+        )
+
     def doing(self, name: str) -> str:
         """What is being done to load a model, and for how long; "" for nothing."""
         model = self.models.get(name)

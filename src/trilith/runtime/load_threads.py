@@ -53,6 +53,7 @@ class LoadJob(Generic[_Result]):
 
     Attributes:
         run: how far it is.
+        threads: where it runs.
         over: whether its outcome is known.
         hangs: whether it ran past its time.
     """
@@ -66,7 +67,7 @@ class LoadJob(Generic[_Result]):
         what: str,
         discard: Callable[[_Result], None],
     ) -> None:
-        self._threads = threads
+        self.threads = threads
         self._work = work
         self._discard = discard
         self._outcome: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
@@ -106,7 +107,7 @@ class LoadJob(Generic[_Result]):
             ended = self._ended
         self.run.give_up(error.message)
         if not ended:
-            self._threads.left(self.number)
+            self.threads.left(self.number)
         if not self._outcome.done():
             self._outcome.set_exception(error)
             self._outcome.exception()  # nobody may wait any more
@@ -118,7 +119,7 @@ class LoadJob(Generic[_Result]):
             self.thread.start()
         except RuntimeError as error:
             failure = SetupError(f"{self.what}: it cannot begin: {error}")
-            self._threads.post(self._deliver, None, failure, False)
+            self.threads.post(self._deliver, None, failure, False)
 
     def _in_thread(self) -> None:
         result: Any = None
@@ -132,10 +133,10 @@ class LoadJob(Generic[_Result]):
             unwanted = self._unwanted
         if unwanted and error is None:
             self._free(result)
-        self._threads.post(self._deliver, result, error, unwanted)
+        self.threads.post(self._deliver, result, error, unwanted)
 
     def _deliver(self, result: Any, error: BaseException | None, freed: bool) -> None:
-        self._threads.ended(self.number)
+        self.threads.ended(self.number)
         if freed or (self._unwanted and error is not None):
             return
         if self._unwanted:  # it was given up between its end and now

@@ -2,7 +2,7 @@
 
 Rule 1: what comes and goes is decided in `residents`; this file does it.
 Rule 2: everyone who waits for a model is told once: that it is there, why it cannot be loaded, or that it takes too
-    long. The load goes on without them.
+    long. A load that has begun goes on without them; one that waits is dropped with the last of them.
 Rule 3: everything here runs on the loop's thread.
 """
 
@@ -29,12 +29,20 @@ OnLoaded = Callable[[TrilithError | None], None]
 """Told once: None when the model is there, or why it is not."""
 
 
-class _Waiter:
-    __slots__ = ("on_loaded", "timer")
+class Waiter:
+    """Somebody who waits for a model."""
 
-    def __init__(self, on_loaded: OnLoaded, timer: asyncio.TimerHandle) -> None:
+    __slots__ = ("_demand", "name", "on_loaded", "timer")
+
+    def __init__(self, demand: OnDemand, name: str, on_loaded: OnLoaded, timer: asyncio.TimerHandle) -> None:
+        self._demand = demand
+        self.name = name
         self.on_loaded = on_loaded
         self.timer = timer
+
+    def cancel(self) -> None:
+        """He goes away, and is told nothing. Does nothing when he was told."""
+        self._demand.leave(self)
 
 
 class OnDemand:
@@ -56,10 +64,11 @@ class OnDemand:
         self._wait_s = wait_s
         self._clock = clock
         self._loop = loop
-        self._waiting: dict[str, list[_Waiter]] = {}
+        self._waiting: dict[str, list[Waiter]] = {}
         self._failures: dict[str, str] = {}
         self._fresh: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loads: dict[str, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def absent(self, name: str) -> bool:
@@ -75,20 +84,29 @@ class OnDemand:
         """Somebody else unloaded the model."""
         self._residents.gone(name)
 
-    def want(self, name: str, on_loaded: OnLoaded) -> None:
-        """Loads a model that is absent. `on_loaded` may be called before this returns."""
+    def want(self, name: str, on_loaded: OnLoaded) -> Waiter | None:
+        """Loads a model that is absent. Who waits for it now; None when `on_loaded` was called already."""
         pause_s = self._residents.pause_s(name, self._clock.now())
         if pause_s:
             on_loaded(self._failed(name, pause_s))
-            return
+            return None
         waiting = self._waiting.setdefault(name, [])
         if len(waiting) >= MOST_WAITING:
             on_loaded(QueueFull(f"Exceeds maximum queue size: {MOST_WAITING} requests wait for model '{name}' to load"))
-            return
-        waiter = _Waiter(on_loaded, self._loop.call_later(self._wait_s, self._too_late, name))
+            return None
+        waiter = Waiter(self, name, on_loaded, self._loop.call_later(self._wait_s, self._too_late, name))
         waiting.append(waiter)
         self._residents.want(name)
         self._look()
+        return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        """See `Waiter.cancel`."""
+        waiting = self._waiting.get(waiter.name, [])
+        if waiter in waiting:
+            waiting.remove(waiter)
+            waiter.timer.cancel()
+            self._drop_unwanted(waiter.name)
 
     async def load(self, name: str) -> None:
         """The same for a coroutine.
@@ -97,8 +115,12 @@ class OnDemand:
             TrilithError: it cannot be loaded, or not in time.
         """
         told: asyncio.Future[TrilithError | None] = self._loop.create_future()
-        self.want(name, lambda error: None if told.done() else told.set_result(error))
-        error = await told
+        waiter = self.want(name, lambda error: None if told.done() else told.set_result(error))
+        try:
+            error = await told
+        finally:
+            if waiter is not None:
+                waiter.cancel()
         if error is not None:
             raise error
 
@@ -108,14 +130,17 @@ class OnDemand:
             self._timer.cancel()
         for name in list(self._waiting):
             self._tell(name, Draining("the runtime was stopped while the model was loading"))
-        for task in self._tasks:
+        begun = [*self._tasks, *self._loads.values()]
+        for task in begun:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*begun, return_exceptions=True)
 
     def _look(self) -> None:
         for action in self._residents.due(self._busy):
-            work = self._load(action.name) if isinstance(action, Load) else self._evict(action.name)
-            self._spawn(work)
+            if isinstance(action, Load):
+                self._loads[action.name] = self._loop.create_task(self._load(action.name))
+            else:
+                self._spawn(self._evict(action.name))
         if self._residents.blocked and self._timer is None:
             self._timer = self._loop.call_later(_LOOK_AGAIN_S, self._look_again)
 
@@ -125,6 +150,19 @@ class OnDemand:
     def _look_again(self) -> None:
         self._timer = None
         self._look()
+
+    def _drop_unwanted(self, name: str) -> None:
+        """Takes the load back that nobody waits for, unless it has begun."""
+        if self._waiting.get(name):
+            return
+        self._waiting.pop(name, None)
+        task = self._loads.get(name)
+        if task is None or self._keeper.queued(name):
+            self._residents.unwanted(name)
+            if task is not None:
+                del self._loads[name]
+                task.cancel()
+            self._loop.call_soon(self._look)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
@@ -143,6 +181,7 @@ class OnDemand:
             _log.exception("loading model '%s' on demand failed", name)
             self._fail(name, Bug("the server's log says more").message)
         else:
+            self._loads.pop(name, None)
             self._residents.loaded(name)
             self._failures.pop(name, None)
             self._fresh.add(name)  # who was told of it now may use it in the next turn of the loop
@@ -152,6 +191,7 @@ class OnDemand:
 
     def _fail(self, name: str, shown: str) -> None:
         now = self._clock.now()
+        self._loads.pop(name, None)
         self._residents.failed(name, now)
         self._failures[name] = shown
         self._tell(name, self._failed(name, self._residents.pause_s(name, now)))
@@ -180,6 +220,7 @@ class OnDemand:
                 f"is not there yet ({doing}); try again"
             )
         )
+        self._drop_unwanted(name)
 
     def _tell(self, name: str, error: TrilithError | None) -> None:
         for waiter in self._waiting.pop(name, []):

@@ -65,6 +65,11 @@ class Residents:
         if name not in self._coming and name not in self._there:
             self._wanted.setdefault(name)
 
+    def unwanted(self, name: str) -> None:
+        """Nobody wants the model any more that is not in memory yet."""
+        self._wanted.pop(name, None)
+        self._coming.discard(name)
+
     def used(self, name: str) -> None:
         """Somebody used a model."""
         if name in self._there:

@@ -38,7 +38,7 @@ from trilith.runtime.handle import ModelHandle
 from trilith.runtime.keeper import ModelKeeper
 from trilith.runtime.load_threads import LoadStatistics, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
-from trilith.runtime.on_demand import OnDemand, OnLoaded
+from trilith.runtime.on_demand import OnDemand, OnLoaded, Waiter
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.remembered import LoadMemory, RememberedLoad, to_resume
 from trilith.runtime.roots import Roots
@@ -263,12 +263,16 @@ class Runtime:
         """Whether a model is not in memory, and is loaded when somebody wants it; see `RuntimeConfig.on_demand`."""
         return self._demand is not None and self._demand.absent(name)
 
-    def want(self, name: str, on_loaded: OnLoaded) -> None:
-        """Begins to load a model that is absent; `on_loaded` is told when it is there, or why it is not."""
+    def want(self, name: str, on_loaded: OnLoaded) -> Waiter | None:
+        """Begins to load a model that is absent; `on_loaded` is told when it is there, or why it is not.
+
+        Returns:
+            who waits for it, who may cancel that; None when `on_loaded` was called already.
+        """
         if self._demand is None or not self._demand.absent(name):
             on_loaded(None)
-        else:
-            self._demand.want(name, on_loaded)
+            return None
+        return self._demand.want(name, on_loaded)
 
     async def load(self, name: str, path: Path | None = None) -> ModelHandle:
         """Loads or reloads a model, from `path` (a model folder, or a model file) or from its repository.

@@ -29,6 +29,13 @@ class Memory(RuleBasedStateMachine):
             self.wanted.append(name)
 
     @rule(name=NAMES)
+    def want_no_more(self, name):
+        self.residents.unwanted(name)
+        self.coming.discard(name)
+        if name in self.wanted:
+            self.wanted.remove(name)
+
+    @rule(name=NAMES)
     def use(self, name):
         self.residents.used(name)
         if name in self.there:

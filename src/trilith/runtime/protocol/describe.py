@@ -90,8 +90,12 @@ async def present(runtime: RuntimePort, name: str) -> None:
         TrilithError: it cannot be loaded, or not in time.
     """
     told: asyncio.Future[TrilithError | None] = asyncio.get_running_loop().create_future()
-    runtime.want(name, lambda error: None if told.done() else told.set_result(error))
-    error = await told
+    waiter = runtime.want(name, lambda error: None if told.done() else told.set_result(error))
+    try:
+        error = await told
+    finally:
+        if waiter is not None:
+            waiter.cancel()
     if error is not None:
         raise error
 

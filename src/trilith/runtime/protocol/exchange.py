@@ -161,7 +161,9 @@ class Exchange(ABC):
         except TrilithError as error:
             self.finish(error, of_runtime=decoded)
         except LoadFirst as first:
-            front.runtime.want(first.model, self._loaded)
+            waiter = front.runtime.want(first.model, self._loaded)
+            if waiter is not None:
+                self.ticket = waiter
         except Exception:  # noqa: BLE001 - a bug of ours, which is logged: the caller gets the protocol's own answer
             _log.exception("reading a request failed (request %s)", self.request_id)
             self.finish(Bug("the request could not be read; the server's log says more"))

@@ -138,8 +138,11 @@ class RuntimePort(Protocol):
         """Whether a model is not in memory, and is loaded when somebody wants it."""
         ...
 
-    def want(self, name: str, on_loaded: Callable[[TrilithError | None], None]) -> None:
-        """Begins to load a model that is absent; `on_loaded` is told when it is there, or why it is not."""
+    def want(self, name: str, on_loaded: Callable[[TrilithError | None], None]) -> TicketPort | None:
+        """Begins to load a model that is absent; `on_loaded` is told when it is there, or why it is not.
+
+        What takes that back; None when `on_loaded` was called before this returns.
+        """
         ...
 
     def submit(self, request: InferRequest, context: Context | None, on_done: OnDone) -> TicketPort:
