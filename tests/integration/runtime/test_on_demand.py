@@ -1,6 +1,7 @@
 """Models that are loaded when somebody wants them, and make room for others."""
 
 import asyncio
+import functools
 import threading
 
 import pytest
@@ -12,6 +13,8 @@ from trilith.core.load_options import ControlMode
 from trilith.errors import Draining, InvalidConfig, NoReadyReplica, QueueFull, UnknownModel
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
 from trilith.runtime.on_demand import MOST_WAITING
+from trilith.runtime.protocol import describe
+from trilith.runtime.protocol.grpc_services import model_health
 from trilith.testing.backends import kind_of
 
 
@@ -241,3 +244,31 @@ def test_so_many_wait_and_no_more(repository, serve, run, made, go):
 def test_what_cannot_be(wrong):
     with pytest.raises(InvalidConfig):
         RuntimeConfig(on_demand=True, **wrong)
+
+
+def test_what_whoever_asks_gets_counts_as_ready_while_it_comes_and_goes(repository, serve, run, made, go):
+    write(repository, "a", content="hangs")
+    write(repository, "b", content="broken")
+
+    async def main():
+        async with serve(repository) as runtime:
+            ready = functools.partial(describe.takes_requests, runtime, version="")
+            health = model_health(runtime, draining=lambda: False)
+            assert await ready("a")
+            assert health("a")
+            first = asyncio.ensure_future(runtime.infer(request("a")))
+            await until(lambda: made and made[-1].waits)
+            assert runtime.model("a").state is ModelState.LOADING
+            assert await ready("a")
+            assert health("a")
+            go.set()
+            await first
+            assert await ready("a")
+            await runtime.unload("a")
+            assert await ready("a")
+            with pytest.raises(NoReadyReplica):
+                await runtime.infer(request("b"))
+            assert not await ready("b")
+            assert not health("b")
+
+    run(main())

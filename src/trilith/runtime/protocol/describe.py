@@ -75,12 +75,12 @@ def model_metadata(model: ModelPort) -> dict[str, Any]:
 
 
 async def takes_requests(runtime: RuntimePort, name: str, version: str) -> bool:
-    """Whether a model version is ready and says so, or is not in memory and loaded when somebody wants it."""
+    """Whether a model version is ready and says so, or whoever asks for it gets it in a while; see `is_obtainable`."""
     try:
         model = runtime.model(name, version)
     except UnknownModel:
         return runtime.absent(name)
-    return await model.says_ready() or (model.unloaded and runtime.absent(name))
+    return await model.says_ready() or is_obtainable(runtime, model)
 
 
 async def present(runtime: RuntimePort, name: str) -> None:
@@ -103,6 +103,11 @@ async def present(runtime: RuntimePort, name: str) -> None:
 def is_ready(model: ModelPort) -> bool:
     """Whether the model version takes requests."""
     return model.state == "READY"
+
+
+def is_obtainable(runtime: RuntimePort, model: ModelPort) -> bool:
+    """Whether the model version is not in memory and loaded when somebody wants it: while it comes and goes, too."""
+    return (model.unloaded or model.state in ("LOADING", "UNLOADING")) and runtime.absent(model.name)
 
 
 def statistics(runtime: RuntimePort, name: str | None = None, version: str = "") -> dict[str, Any]:

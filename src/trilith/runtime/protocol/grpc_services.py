@@ -45,6 +45,6 @@ def model_health(runtime: RuntimePort, *, draining: Callable[[], bool]) -> Calla
             model = runtime.model(name, version)
         except NotFound:
             return not draining() if runtime.absent(name) else None
-        return (describe.is_ready(model) or (model.unloaded and runtime.absent(name))) and not draining()
+        return (describe.is_ready(model) or describe.is_obtainable(runtime, model)) and not draining()
 
     return health
