@@ -6,6 +6,7 @@ Rule 2: between its steps it looks whether anybody still wants it.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from trilith.runtime.spec import ModelSource, ModelSpec
 from trilith.runtime.warmup import warm_up
 from trilith.runtime.words import in_words
 
+_log: Final = logging.getLogger("trilith.runtime")
 _PROCESSES_AT_ONCE: Final = 4
 
 
@@ -75,14 +77,16 @@ class LoadedVersion:
 
     def close(self) -> None:
         """Frees it. For a version that is not served after all."""
-        for backend in self.backends:
-            backend.close()
+        close_all(self.backends)
 
 
 def close_all(backends: Sequence[Backend | RequestBackend]) -> None:
-    """Frees loaded models that nobody will run. Blocks."""
+    """Frees loaded models that nobody will run. One that cannot be freed is logged, and keeps none of the others."""
     for backend in backends:
-        backend.close()
+        try:
+            backend.close()
+        except Exception:  # noqa: BLE001 - a backend's own code
+            _log.exception("a loaded model cannot be freed")
 
 
 def load_version(plan: ModelPlan, file: ModelFile, progress: Progress, run: LoadRun) -> LoadedVersion:

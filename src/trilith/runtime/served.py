@@ -25,6 +25,7 @@ from trilith.runtime.batching import batching_config, learns
 from trilith.runtime.collation import Collation
 from trilith.runtime.execution import Executed, Execution
 from trilith.runtime.instances import InlineInstance, Instance, InstanceThread
+from trilith.runtime.loading import close_all
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.queue import ModelQueue
 from trilith.runtime.request_instances import GivenBack, RequestInstance
@@ -329,8 +330,7 @@ class ServedModel:
 
     def _close(self) -> None:
         self._join()
-        for backend in self._backends:
-            backend.close()
+        close_all(self._backends)
 
     def _changed_life(self, report: LifeReport) -> None:
         """One instance died or came back: news when it was the last, or the first."""

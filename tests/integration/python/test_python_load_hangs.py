@@ -129,3 +129,23 @@ def test_a_system_without_a_thread_for_it_is_tried_again(repository, run, monkey
             assert len(refused) == 1
 
     run(main())
+
+
+def test_its_process_is_gone_with_the_runtime_though_nobody_waited_for_the_unload(repository, run, tmp_path):
+    began, go = tmp_path / "began", tmp_path / "go"
+    wait = f"open({str(began)!r}, 'w').close()\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.01)\nreturn x"
+    write_model(repository, "busy", echo_with(run=wait))
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            [pid] = runtime.processes("busy", "1")
+            answer = asyncio.ensure_future(runtime.infer(ask("busy", 1)))
+            await until(began.exists)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(runtime.unload("busy"), 0.2)
+            assert not gone(pid)
+            go.touch()
+        assert gone(pid)
+        assert (await answer).outputs["y"].tolist() == [[1]]
+
+    run(main())

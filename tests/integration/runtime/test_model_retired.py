@@ -12,9 +12,10 @@ from waiting import until
 from trilith.core.load_options import ControlMode
 from trilith.errors import Conflict, Draining, SetupError
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
+from trilith.runtime.loading import close_all
 from trilith.runtime.protocol import model_source
 from trilith.runtime.remembered import LoadMemory
-from trilith.testing.backends import kind_of
+from trilith.testing.backends import EchoBackend, kind_of
 
 BUSY = "hangs warming up"  # it hangs when it runs
 
@@ -205,7 +206,7 @@ def test_what_cannot_be_freed_does_not_keep_the_others(repository, serve, run, m
             await runtime.unload("a")
             assert runtime.model("a").unloaded
             assert made[1].closed == 1
-            assert "cannot be ended" in caplog.text
+            assert "a loaded model cannot be freed" in caplog.text
 
     run(main())
 
@@ -264,3 +265,11 @@ def test_what_was_given_up_and_runs_on_is_counted(repository, serve, run, made, 
             await until(lambda: loads(runtime) == {"waiting": 0, "running": 0, "left_behind": 0})
 
     run(main())
+
+
+def test_one_backend_that_cannot_be_freed_keeps_none_of_its_siblings(caplog):
+    backends = [EchoBackend() for _ in range(3)]
+    backends[1].close = lambda: 1 / 0
+    close_all(backends)
+    assert [backend.closed for backend in backends] == [1, 0, 1]
+    assert "ZeroDivisionError" in caplog.text
