@@ -4,13 +4,14 @@ import asyncio
 import builtins
 import contextlib
 import pathlib
+import resource
 import threading
 
 import numpy as np
 import pytest
 
 import trilith
-from trilith.errors import Cancelled, InvalidInput, NotFound, QueueFull, ServiceError, TrilithError
+from trilith.errors import Cancelled, CapacityError, InvalidInput, NotFound, QueueFull, ServiceError, TrilithError
 from trilith.service import RemoteServiceCaller
 from trilith.service.codecs.files import RequestFolder
 from trilith.service.failure import Calling, explain
@@ -233,7 +234,7 @@ def test_uploads_are_removed_when_the_disk_is_full(serve, folders, monkeypatch, 
         raise OSError(28, "No space left on device")
 
     async def scenario(hosted):
-        with pytest.raises(ServiceError):
+        with pytest.raises(CapacityError):
             await hosted.call("keep", b"x", "application/octet-stream")
         await hosted.idle()
         assert folders() == []
@@ -314,3 +315,27 @@ def test_a_folder_that_was_removed_takes_no_more(folders):
     with pytest.raises(TrilithError, match="given up"):
         folder.save(b"x", "b")
     assert folders() == []
+
+
+def test_no_room_for_an_upload_is_no_failure_of_the_method(serve, folders):
+    """The bound on the length of files is one that a process can set itself: EFBIG, as ENOSPC from a full disk."""
+
+    async def scenario(hosted):
+        body = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n%b\r\n--b--\r\n' % (
+            b"x" * 100_000
+        )
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+        try:
+            call, future = hosted.make("keep_many", body, "multipart/form-data; boundary=b")
+            hosted.host.handle(call)
+            with pytest.raises(CapacityError, match=r"no room for an upload \(100000 bytes\) .*TMPDIR") as raised:
+                await future
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert raised.value.code == "unavailable"
+        await hosted.idle()
+        assert folders() == []
+        assert hosted.host.instance.seen == []
+
+    serve(Uploads, scenario)

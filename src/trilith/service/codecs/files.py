@@ -3,21 +3,25 @@
 Rule 1: the client's file name is a hint. Only its last component is used, without what a file system could misread.
 Rule 2: a process that is killed removes nothing. A replica is given a folder for those of its requests, which is
         removed after it; in a program of one's own they lie in the folder for temporary files.
+Rule 3: no room for an upload is nobody's mistake but a lack of the server's: the same call may succeed later.
 """
 
 from __future__ import annotations
 
+import errno
 import mimetypes
+import os
 import pathlib
 import re
 import shutil
 import tempfile
 from typing import Final
 
-from trilith.errors import Cancelled
+from trilith.errors import Cancelled, CapacityError
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._ -]+")
 _MAX_NAME: Final = 100
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE)
 
 
 def safe_name(filename: str | None, content_type: str = "") -> str:
@@ -54,6 +58,7 @@ class RequestFolder:
 
         Raises:
             Cancelled: the folder is removed already.
+            CapacityError: there is no room for it.
         """
         try:
             if self._path is None:
@@ -66,6 +71,13 @@ class RequestFolder:
         except FileNotFoundError:
             if not self._removed:
                 raise
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            raise CapacityError(
+                f"the server has no room for an upload ({len(body)} bytes) among its temporary files "
+                f"({os.strerror(error.errno)}): try again later; who runs it makes room, or sets TMPDIR"
+            ) from error
         if self._removed:
             self.remove()
             raise Cancelled("the request was given up while its uploads were saved")
