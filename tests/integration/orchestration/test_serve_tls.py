@@ -8,13 +8,14 @@ import http.client
 import resource
 import socket
 import ssl
+import threading
 
 import grpc
 import pytest
 from live_server import APPS
 
 import trilith
-from trilith.errors import InvalidConfig, NoReadyReplica, TrilithError
+from trilith.errors import InvalidConfig, NoReadyReplica, ReplicaLost, TrilithError
 
 pytest.importorskip("cryptography")
 
@@ -194,3 +195,35 @@ def test_the_client_says_what_is_wrong_with_a_certificate(mutual, tmp_path):
         trilith.client(url, tls_key=pem)
     with pytest.raises(InvalidConfig, match="headers: expected names and values of text"):
         trilith.client(url, headers={"x": 1})
+
+
+@pytest.mark.parametrize("certified", [False, True])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_client_says_what_a_server_may_miss_that_hangs_up_at_once(tmp_path, certified, asynchronous):
+    """With TLS 1.3 the refusal of a client without a certificate may be overtaken by the end of the connection."""
+    pem, key = _certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem, key)
+    listener = context.wrap_socket(socket.create_server(("127.0.0.1", 0)), server_side=True)
+
+    def hang_up():
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+
+    thread = threading.Thread(target=hang_up)
+    thread.start()
+    url = f"https://localhost:{listener.getsockname()[1]}"
+    own = {"tls_certificate": pem, "tls_key": key} if certified else {}
+    hint = "may not trust the one in tls_certificate=" if certified else r"wants tls_certificate= \(and tls_key=\)"
+
+    async def awaited():
+        async with trilith.client(url, asynchronous=True, tls_ca=pem, **own):
+            pass
+
+    def ask():
+        return asyncio.run(awaited()) if asynchronous else trilith.client(url, tls_ca=pem, **own)
+
+    with contextlib.closing(listener), pytest.raises(ReplicaLost, match=hint):
+        ask()
+    thread.join()

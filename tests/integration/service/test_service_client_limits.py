@@ -180,3 +180,16 @@ def test_a_busy_client_says_that_it_is_and_no_client_is_without_connections(over
     for wrong in (0, -1, 1.5, True):
         with pytest.raises(InvalidConfig, match="connections: expected a whole number from 1"):
             trilith.client("http://127.0.0.1:1", connections=wrong)
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1, float("nan"), float("inf"), "x", True])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_time_limit_that_is_none_is_refused(timeout_s, asynchronous):
+    with pytest.raises(InvalidConfig, match="timeout_s: expected seconds above 0"):
+        trilith.client("http://127.0.0.1:1", asynchronous=asynchronous, timeout_s=timeout_s)
+
+
+def test_a_time_limit_that_is_none_is_refused_for_a_copy_too():
+    client = trilith.client("http://127.0.0.1:1", asynchronous=True, timeout_s=5)
+    with pytest.raises(InvalidConfig, match="timeout_s: expected seconds above 0"):
+        client.with_timeout(0)

@@ -18,7 +18,7 @@ from trilith.errors import Unsupported
 from trilith.service.client.address import path_hint, server_address
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments
 from trilith.service.client.operations import Operation, read_operations
-from trilith.service.client.patience import Patience
+from trilith.service.client.patience import Patience, checked_timeout
 from trilith.service.failure import Calling
 
 if TYPE_CHECKING:
@@ -48,9 +48,13 @@ class _Methods(abc.ABC):
         """A function that calls one method."""
 
     def with_timeout(self, timeout_s: float) -> Self:
-        """The same client and connections, with another time limit (seconds) for each call."""
+        """The same client and connections, with another time limit (seconds) for each call.
+
+        Raises:
+            InvalidConfig: it is none.
+        """
         other = copy.copy(self)
-        other._timeout_s = timeout_s
+        other._timeout_s = checked_timeout(timeout_s)
         other._offer(self._operations)
         return other
 
@@ -275,11 +279,12 @@ def client(
     Raises:
         NoReadyReplica: nothing answers there.
         Unsupported: it is not a service of Trilith.
-        InvalidConfig: the URL, a header, a PEM file or the number of connections is none.
+        InvalidConfig: the URL, the time limit, a header, a PEM file or the number of connections is none.
     """
     from trilith.service.client.transport import AsyncTransport, ConnectionOptions, SyncTransport
 
     base = server_address(url)
+    timeout_s = checked_timeout(timeout_s)
     options = ConnectionOptions(
         headers=headers or {},
         tls_ca=tls_ca,

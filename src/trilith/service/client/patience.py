@@ -7,11 +7,13 @@ Rule 2: without one the server says nothing for longer than its method may take 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from numbers import Real
 
-from trilith.errors import DeadlineExceeded
+from trilith.errors import DeadlineExceeded, InvalidConfig
 
 _SLACK_S = 0.25  # and a tenth of the limit
 _PIECE_BYTES = 1 << 18
@@ -44,6 +46,21 @@ class Patience:
     def within_s(self, most_s: float) -> float:
         """`most_s`, or less when the whole call has less."""
         return most_s if self.whole_s is None else min(most_s, self.whole_s)
+
+
+def checked_timeout(timeout_s: float | None) -> float | None:
+    """A limit that a caller set.
+
+    Raises:
+        InvalidConfig: it is no number of seconds above 0.
+    """
+    if timeout_s is None:
+        return None
+    given: object = timeout_s  # not everybody has a type checker
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
+    if not is_number or not 0 < timeout_s < math.inf:
+        raise InvalidConfig(f"timeout_s: expected seconds above 0, or None for the method's own, got {timeout_s!r}")
+    return float(timeout_s)
 
 
 class WholeCall:

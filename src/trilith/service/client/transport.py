@@ -128,13 +128,18 @@ def _error(error: httpx.HTTPError, url: str, patience: Patience | None = None) -
     return ReplicaLost(f"the connection to {url} broke before the answer was there: {error}")
 
 
-def _error_of_first(error: httpx.HTTPError, url: str) -> TrilithError:
+def _error_of_first(error: httpx.HTTPError, url: str, *, certified: bool) -> TrilithError:
     """Of the first request to a server, about which nothing is known yet."""
     found = _error(error, url)
-    if not isinstance(found, ReplicaLost) or url.startswith("https://"):
+    if not isinstance(found, ReplicaLost):
         return found
-    secure = url.replace("http://", "https://", 1)
-    return ReplicaLost(f"{found.message}; if the server speaks TLS, write {secure}")
+    if not url.startswith("https://"):
+        hint = f"if the server speaks TLS, write {url.replace('http://', 'https://', 1)}"
+    elif certified:
+        hint = "a server that asks for certificates of its clients may not trust the one in tls_certificate="
+    else:
+        hint = "a server that asks for certificates of its clients wants tls_certificate= (and tls_key=)"
+    return ReplicaLost(f"{found.message}; {hint}")
 
 
 def _check_open(http: httpx.Client | httpx.AsyncClient, url: str) -> None:
@@ -147,6 +152,7 @@ class SyncTransport:
 
     def __init__(self, url: str, options: ConnectionOptions) -> None:
         self.url = url
+        self._certified = options.tls_certificate is not None
         self._http = httpx.Client(**options.arguments(url))
 
     def post(self, path: str, body: Body, patience: Patience) -> Answered:
@@ -176,7 +182,7 @@ class SyncTransport:
         try:
             return _answer(self._http.get(path, timeout=_CONNECT_WITHIN_S))
         except httpx.HTTPError as error:
-            raise _error_of_first(error, self.url) from error
+            raise _error_of_first(error, self.url, certified=self._certified) from error
 
     def close(self) -> None:
         """Closes the connections."""
@@ -188,6 +194,7 @@ class AsyncTransport:
 
     def __init__(self, url: str, options: ConnectionOptions) -> None:
         self.url = url
+        self._certified = options.tls_certificate is not None
         self._http = httpx.AsyncClient(**options.arguments(url))
 
     async def post(self, path: str, body: Body, patience: Patience) -> Answered:
@@ -212,7 +219,7 @@ class AsyncTransport:
         try:
             return _answer(await self._http.get(path, timeout=_CONNECT_WITHIN_S))
         except httpx.HTTPError as error:
-            raise _error_of_first(error, self.url) from error
+            raise _error_of_first(error, self.url, certified=self._certified) from error
 
     async def close(self) -> None:
         """Closes the connections."""
