@@ -69,6 +69,7 @@ def test_killed_replica_unsafe_calls_get_one_clear_error(serve):
     pool = ThreadPoolExecutor(4)
     waiting = [pool.submit(server.post, "/slow_once", {"seconds": 20}) for _ in range(4)]
     server.wait_until(lambda: server.status()["services"][0]["in_flight"] == 4)
+    assert server.post("/echo", {"x": [1.0]}) == (200, [1.0])  # it comes after them: they have begun
     os.kill(server.replica_pids("Calls")[0], signal.SIGKILL)
     for future in waiting:
         status, body = future.result(20)
