@@ -24,7 +24,7 @@ from typing import Final, NoReturn
 
 from trilith.core.aside import aside
 from trilith.core.clock import Clock
-from trilith.errors import Cancelled, Conflict, Draining, TrilithError, UnknownModel
+from trilith.errors import Cancelled, Conflict, Draining, NoReadyReplica, TrilithError, UnknownModel
 from trilith.runtime.attempt import Attempt
 from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Reload, Standing, plan_reload
@@ -69,6 +69,7 @@ class ModelKeeper:
         threads: the threads that load; set by the runtime while it runs.
         planners: those that look what there is to load, which must not wait for loads; set by the runtime, too.
         open: whether models may be loaded.
+        starting: whether they soon may: the repositories are being looked at.
     """
 
     threads: LoadThreads
@@ -87,7 +88,7 @@ class ModelKeeper:
         self.roots = roots
         self.models: dict[str, Model] = {}
         self.routes: dict[tuple[str, str], ServedModel] = {}
-        self.open = False
+        self.open = self.starting = False
         self._kinds = kinds
         self._serve = serve
         self._progress = progress
@@ -104,7 +105,7 @@ class ModelKeeper:
             SetupError: it cannot be loaded. If the model was served before, it still is.
             Conflict: it was unloaded meanwhile, or a later load took this one's place.
         """
-        self._check_open()
+        self.check_open()
         model = self.models.setdefault(name, Model())
         model.path = path or model.path
         attempt = Attempt(next(self._numbers), name, self._clock.now())
@@ -190,9 +191,17 @@ class ModelKeeper:
             f"{', '.join(sorted(self.models)) or 'none'}"
         )
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Nothing, while models may be loaded and used.
+
+        Raises:
+            NoReadyReplica: they soon may.
+            Draining: the runtime was not entered, or was left.
+        """
+        if self.starting:
+            raise NoReadyReplica("the server is starting, and looks for its models; try again in a moment")
         if not self.open:
-            raise Draining(STOPPED)
+            raise Draining("the runtime is not running: enter it with `async with Runtime(...)`")
 
     # -- loading -----------------------------------------------------------------------------------------------------
 

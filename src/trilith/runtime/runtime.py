@@ -30,7 +30,7 @@ from trilith.core.clock import Clock, MonotonicClock
 from trilith.core.context import Context
 from trilith.core.load_options import ControlMode
 from trilith.core.request import InferRequest, InferResponse
-from trilith.errors import Draining, NoReadyReplica, TrilithError, UnknownModel
+from trilith.errors import NoReadyReplica, TrilithError, UnknownModel
 from trilith.runtime.backends import builtin_backends
 from trilith.runtime.changes import at_start
 from trilith.runtime.control import RepositoryControl
@@ -106,6 +106,7 @@ class Runtime:
             UnknownReference: a repository is no folder, or a model of `load_at_start` is in none.
         """
         self._loop = asyncio.get_running_loop()
+        self._keeper.starting = True
         config = self._config
         start = at_start(await self.repository.look(), config.mode, config.load_at_start, on_demand=config.on_demand)
         left = {entry.name: entry for entry in await self._memory.read()}
@@ -121,7 +122,8 @@ class Runtime:
             stack.push_async_callback(self.repository.settled, self._config.drain_timeout_s)
             stack.push_async_callback(self._keeper.stop)
             self._threads = threads
-            self._keeper.threads, self._keeper.planners, self._keeper.open = threads, planners, True
+            self._keeper.threads, self._keeper.planners = threads, planners
+            self._keeper.open, self._keeper.starting = True, False
             stack.push_async_callback(self.repository.stop)
             self.repository.start()  # before the models are there: one that hangs holds up no other
             done = itertools.count(1)
@@ -172,7 +174,7 @@ class Runtime:
         """
         model = self._keeper.models.get(name)
         if model is None and not self._started:
-            self._check_open()
+            self._keeper.check_open()
         handles = model.handles if model is not None else []
         if version:
             handles = [handle for handle in handles if handle.version == version]
@@ -286,7 +288,7 @@ class Runtime:
             UnknownReference: it is in no repository, or has no version to serve.
             SetupError: no version could be loaded. If the model was served before, it still is.
         """
-        self._check_open()
+        self._keeper.check_open()
         self._declared.add(name)
         try:
             await self._keeper.load(name, path)
@@ -300,7 +302,7 @@ class Runtime:
         Raises:
             UnknownModel: there is none of that name.
         """
-        self._check_open()
+        self._keeper.check_open()
         await self._keeper.unload(name)
         if self._demand is not None:
             self._demand.unloaded(name)
@@ -335,12 +337,8 @@ class Runtime:
 
     # -- refusals ----------------------------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
-        if not self._keeper.open:
-            raise Draining("the runtime is not running: enter it with `async with Runtime(...)`")
-
     def _refuse_route(self, name: str, version: str) -> NoReturn:
-        self._check_open()
+        self._keeper.check_open()
         known = self._keeper.models.get(name)
         if not self._started and name in self._declared and (known is None or not known.handles):
             raise NoReadyReplica(f"Request for unknown model: '{name}' is not at ready state: it is about to be loaded")

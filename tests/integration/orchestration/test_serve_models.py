@@ -87,6 +87,19 @@ def test_models_of_a_service_at_the_node_and_in_the_replica(serve, tmp_path):
     assert [(model["name"], model["state"]) for model in server.status()["models"]] == [("doubler", "READY")]
 
 
+def test_a_service_is_partly_ready_when_a_model_of_its_own_is_not(serve, tmp_path):
+    write_doubler(tmp_path / "models" / "doubler")
+    path = tmp_path / "models" / "doubler" / "1" / "model.onnx"
+    path.write_bytes(path.read_bytes()[:-20])
+    app = APP.replace('    in_replica = trilith.model("doubler", placement="replica")\n', "")
+    (tmp_path / "app.py").write_text(app)
+    server = serve(f"{tmp_path}/app.py:Doubles")
+    line = server.wait_line("ready: http://")
+    assert line.startswith("trilith: partly ready: http://")
+    assert line.endswith("[Doubles x 2]  not ready: doubler")
+    assert server.get("/readyz")[0] == 503
+
+
 def test_cut_short_model_file_is_named_and_harms_no_other(serve, tmp_path):
     write_doubler(tmp_path / "models" / "good")
     write_doubler(tmp_path / "models" / "short")

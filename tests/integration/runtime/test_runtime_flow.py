@@ -359,6 +359,21 @@ def test_unload_and_reload_finish_what_is_in_flight(serve, run):
     run(main())
 
 
+def test_who_asks_while_it_is_being_entered_is_told_that_it_starts(serve, run):
+    async def main():
+        runtime = serve(EchoBackend())
+        entering = asyncio.ensure_future(runtime.__aenter__())
+        await asyncio.sleep(0)
+        for ask in (runtime.infer(request()), runtime.load("m"), asyncio.to_thread(runtime.model, "m")):
+            with pytest.raises(NoReadyReplica, match="is starting"):
+                await ask
+        await entering
+        assert (await runtime.infer(request())).outputs["y"].tolist() == [[1.0, 1.0]]
+        await runtime.__aexit__(None, None, None)
+
+    run(main())
+
+
 def test_leaving_drains_first(serve, run):
     backend = EchoBackend()
 

@@ -165,8 +165,8 @@ class Agent:
     def _gateway_says(self, message: control.AnyMessage) -> None:
         supervision, now = self._supervision, self._now()
         if isinstance(message, control.GatewayReady):
-            not_ready = list(dict.fromkeys(row.name for row in message.rows if row.state != "READY"))
-            supervision.gateway_loaded(message.revision, now, not_ready=not_ready)
+            failed = dict.fromkeys(row.name for row in message.rows if row.state != "READY")
+            supervision.gateway_loaded(message.revision, now, not_ready=[*message.not_ready, *failed])
             self._carry_out()
             self._terminal.table(message.rows)
             if not any(row.state == "READY" for row in message.rows):

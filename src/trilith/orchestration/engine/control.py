@@ -100,10 +100,14 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatewayReady(Message, frozen=True, tag="gateway_ready"):
-    """Gateway to agent: models of the revision are loaded, or failed and logged; `rows` of a repository's models."""
+    """Gateway to agent: models of the revision are loaded, or failed and logged.
+
+    `not_ready`: those of an application that failed; `rows` of a repository's models.
+    """
 
     revision: int
     models: int
+    not_ready: list[str] = []
     rows: list[ModelRow] = []
 
 

@@ -15,7 +15,7 @@ import os
 import socket
 import ssl
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,7 +52,7 @@ from trilith.telemetry import HostMetrics, Metrics, RequestMetrics, TimelineShel
 
 _log: Final = logging.getLogger("trilith.gateway")
 _RUNTIME_LOG: Final = "trilith.runtime"
-_PAST_DRAIN_S: Final = 4.0  # for what ends when the drain time is over already; the agent kills a second later
+_PAST_DRAIN_S: Final = 0.5  # for what ends when the drain time is over already; the agent kills a second after it
 _GIVEN_UP_S: Final = 1.0  # for the threads of loads that were given up, once every model has ended
 _PEER_GRANT = 4096  # calls that one replica may have at the gateway; their own queues bound them earlier
 
@@ -118,12 +118,14 @@ class Gateway:
         self._metrics.add_source(server_source(http.statistics, grpc.statistics))
         self._show_life()
         self._router.start()
+        loading = asyncio.get_running_loop().create_task(
+            self._runtime.__aenter__()
+        )  # before anybody can ask for models
         listener.start(socket.socket(fileno=arguments.peers_fd))
         await admin.start(sockets=[socket.socket(fileno=fd) for fd in arguments.metrics_fds])
         await http.start(sockets=[socket.socket(fileno=fd) for fd in arguments.http_fds])
         await grpc.start(sockets=[socket.socket(fileno=fd) for fd in arguments.grpc_fds])
         watch_growth(asyncio.get_running_loop())
-        loading = asyncio.get_running_loop().create_task(self._runtime.__aenter__())
         obeying = asyncio.get_running_loop().create_task(self._obey(loading))
         await asyncio.wait({obeying, loading}, return_when=asyncio.FIRST_COMPLETED)
         if not obeying.done():
@@ -134,7 +136,7 @@ class Gateway:
                 if failures and arguments.repository.exit_on_error:
                     await self._runtime.__aexit__(None, None, None)
                     raise SetupError(f"--exit-on-error, and a model cannot be loaded: {'; '.join(failures)}")
-                self._channel.send(self._loaded(0))
+                self._channel.send(self._loaded(0, ()))
         timeout_s = await obeying
         ends_at = asyncio.get_running_loop().time() + timeout_s
         # Stop accepting and finish what is in flight on both fronts; replicas and runtime serve meanwhile.
@@ -157,7 +159,8 @@ class Gateway:
         limit_s = max(0.0, ends_at - loop.time()) + _PAST_DRAIN_S
         await asyncio.wait({leaving, ended}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         if ended.done():
-            await asyncio.wait({leaving}, timeout=_GIVEN_UP_S)  # a load in a thread cannot be interrupted
+            limit_s = min(_GIVEN_UP_S, max(0.0, ends_at - loop.time()) + _PAST_DRAIN_S / 2)
+            await asyncio.wait({leaving}, timeout=limit_s)  # a load in a thread cannot be interrupted
         if leaving.done():
             ended.cancel()
             await leaving
@@ -217,7 +220,7 @@ class Gateway:
         if order.publish:
             settle_collector()
         self._models.prepared(order.revision)
-        self._channel.send(self._loaded(order.revision))
+        self._channel.send(self._loaded(order.revision, application.models))
 
     def _give_up(self, revision: int, reason: str) -> None:
         self._channel.send(control.Unprepared(revision=revision, reason=reason))
@@ -232,11 +235,13 @@ class Gateway:
     def _connected_revisions(self) -> set[int]:
         return {link.revision for deployment in self._router.deployments for link in deployment.everyone}
 
-    def _loaded(self, revision: int) -> control.GatewayReady:
+    def _loaded(self, revision: int, models: Iterable[str]) -> control.GatewayReady:
         logging.getLogger(_RUNTIME_LOG).setLevel(logging.NOTSET)  # the start is over
+        serving = {model.name for model in self._runtime.models() if model.ready}
         return control.GatewayReady(
             revision=revision,
             models=len(self._runtime.models()),
+            not_ready=[name for name in models if name not in serving],
             rows=model_rows(self._runtime) if self._arguments.repositories else [],
         )
 

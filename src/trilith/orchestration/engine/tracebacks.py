@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import traceback
 from pathlib import Path
 from typing import Final
@@ -9,11 +10,14 @@ from typing import Final
 import trilith
 from trilith.core.foreign import named_error
 
-_OURS: Final = str(Path(trilith.__file__).parent)
+_ON_THE_WAY: Final = (str(Path(trilith.__file__).parent), "<frozen importlib", importlib.__file__)
 
 
 def users_traceback(error: BaseException) -> str:
-    """The traceback without the frames of Trilith and of the import system; all of it when nothing else is left."""
+    """The traceback without the frames of Trilith and of the import system; all of it when nothing else is left.
+
+    "" for a module that Trilith itself did not find: it is named already.
+    """
     try:
         return _shown(error)
     except BaseException as broken:  # noqa: BLE001  the user's class: whatever its attributes raise
@@ -22,7 +26,9 @@ def users_traceback(error: BaseException) -> str:
 
 def _shown(error: BaseException) -> str:
     whole = traceback.TracebackException.from_exception(error)
-    theirs = [frame for frame in whole.stack if not frame.filename.startswith((_OURS, "<frozen importlib"))]
+    theirs = [frame for frame in whole.stack if not frame.filename.startswith(_ON_THE_WAY)]
+    if not theirs and isinstance(error, ModuleNotFoundError):
+        return ""
     if theirs:
         whole.stack = traceback.StackSummary.from_list(theirs)
     elif isinstance(error, SyntaxError):
