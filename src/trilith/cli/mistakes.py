@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
+from cyclopts import CycloptsError, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
 
 _OURS: Final = {
     "--address": "--host",
@@ -67,6 +67,8 @@ _NEEDLESS: Final = {
     "--trace-config": "each answer can bring its timeline; see docs/measure.md",
 }
 
+_WITHOUT_VALUE: Final = ("--help", "-h", "--version")
+
 
 def sentence(error: CycloptsError) -> str:
     """What is wrong with a command line, in one sentence, and where its options are listed."""
@@ -79,6 +81,11 @@ def sentence(error: CycloptsError) -> str:
             said = f"there is no option {name}; here it is {_OURS[name]}."
         elif name in _NEEDLESS:
             said = f"there is no option {name}: {_NEEDLESS[name]}."
+        elif name in _WITHOUT_VALUE:
+            said = f"{name} takes no value."
+    elif isinstance(error, UnknownCommandError) and error.unused_tokens:
+        name = error.unused_tokens[0].partition("=")[0]
+        said = f"{name} takes no value." if name in _WITHOUT_VALUE else said
     elif isinstance(error, UnusedCliTokensError):
         said = f"{' '.join(error.unused_tokens or ())!r} is one argument too many."
     return f"{said} `{command} --help` lists what there is"

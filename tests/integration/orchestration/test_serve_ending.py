@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 import pytest
@@ -21,6 +23,15 @@ class Plain:
     def wait(self, seconds: float) -> int:
         time.sleep(seconds)
         return 1
+"""
+
+SLEEPS = """
+import pathlib, time
+
+class TritonPythonModel:
+    def execute(self, requests):
+        pathlib.Path(requests[0].request_id()).touch()
+        time.sleep(60)
 """
 
 
@@ -46,6 +57,7 @@ def call(server, pool, seconds):
 def nothing_is_left(server, family):
     assert not [process for process in family if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
     assert list((server.runtime_folder / "trilith").iterdir()) == []
+    assert list(Path(tempfile.gettempdir()).glob(f"trilith-uploads-{server.process.pid}-*")) == []
     server._reader.join(5)
     assert "Traceback" not in server.output
     assert "killing" not in server.output
@@ -77,6 +89,29 @@ def test_a_second_signal_ends_at_once(serve, plain, pool, second):
 
     server.wait_until(told)
     assert server.process.wait(10) == 0
+    nothing_is_left(server, family)
+
+
+def test_a_second_signal_ends_the_processes_of_models_too(serve, tmp_path, pool):
+    folder = tmp_path / "models" / "sleeps"
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "model.py").write_text(SLEEPS)
+    (folder / "config.pbtxt").write_text(
+        'backend: "python" input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] }'
+        ' output { name: "y" data_type: TYPE_FP32 dims: [ 1 ] } instance_group { count: 2 kind: KIND_CPU }'
+    )
+    began = tmp_path / "began"
+    server = serve(tmp_path / "models", "--drain-timeout-s", "60")
+    family = psutil.Process(server.process.pid).children(recursive=True)
+    assert len(family) >= 3  # the gateway and two instances
+    text = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1.0]}], "id": str(began)}
+    pool.submit(server.post, "/v2/models/sleeps/infer", text)
+    server.wait_until(began.exists)
+    server.process.send_signal(signal.SIGTERM)
+    server.wait_line("stopping; ")
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(10) == 0
+    server.wait_until(lambda: not [process for process in family if process.is_running()])  # they follow the gateway
     nothing_is_left(server, family)
 
 

@@ -83,6 +83,8 @@ def test_what_a_folder_of_one_model_looks_like(tmp_path, files, one):
         (["serv"], 'Unknown command "serv". Did you mean "serve"?'),
         (["models", "chek"], "`trilith models --help` lists what there is"),
         (["bench"], "`trilith bench --help` lists what there is"),
+        (["serve", "--help=x"], "--help takes no value."),
+        (["--version=x"], "--version takes no value."),
     ],
 )
 def test_what_no_command_understands_is_one_sentence(say, arguments, message):
