@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from trilith.core.load_options import RANGES, ControlMode, LoadOptions, Range, is_config_name
 from trilith.core.log_options import LogFormat, LogLevel, LogOptions
+from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
 
 _LOAD: Final = LoadOptions()
@@ -170,7 +171,7 @@ def serve(
         ("--max-body-mb", max_body_mb, Range(1, FrameLimits().max_body_bytes >> 20)),
     ):
         if number is not None and not allowed.holds(number):
-            raise InvalidConfig(f"{option} must be {allowed}, got {number:g}")
+            raise InvalidConfig(f"{option} must be {allowed}, got {plain_number(number)}")
     if (tls_certificate is None) != (tls_key is None):
         given, missing = ("--tls-key", "--tls-certificate") if tls_key else ("--tls-certificate", "--tls-key")
         raise InvalidConfig(f"--tls-certificate and --tls-key go together: got {given} alone, give {missing} too")

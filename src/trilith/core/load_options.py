@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
 
 
@@ -38,8 +39,8 @@ class Range(NamedTuple):
 
     def __str__(self) -> str:
         if self.most == math.inf:
-            return f"at least {self.least:g} and finite"
-        return f"from {self.least:g} to {self.most:g}"
+            return f"at least {plain_number(self.least)} and finite"
+        return f"from {plain_number(self.least)} to {plain_number(self.most)}"
 
 
 RANGES: Final[Mapping[str, Range]] = MappingProxyType(
@@ -91,7 +92,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name, allowed in RANGES.items():
             number = getattr(self, name)
             if number is not None and not allowed.holds(number):
-                raise InvalidConfig(f"{name}: must be {allowed}, got {number:g}")
+                raise InvalidConfig(f"{name}: must be {allowed}, got {plain_number(number)}")
         if self.on_demand and self.mode is not ControlMode.NONE:
             raise InvalidConfig(f"on_demand: requests decide what is loaded, so mode must be none, got {self.mode}")
         if not is_config_name(self.config_name):

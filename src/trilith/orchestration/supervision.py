@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from trilith.core.backoff import StartBackoff
+from trilith.core.plain_numbers import plain_number
 from trilith.orchestration import narration
 from trilith.orchestration.gateway_watch import GatewayWatch
 from trilith.orchestration.orders import (
@@ -396,7 +397,7 @@ class Supervision(Generic[Content]):
             self._order(KillAll())
         elif self.revisions.ever_announced:
             self._tell(
-                f"stopping; requests in flight get up to {self._charge.limits.drain_s:g} s"
+                f"stopping; requests in flight get up to {plain_number(self._charge.limits.drain_s)} s"
                 " (Ctrl-C again ends them at once)"
             )
         self.stopping = True

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from trilith.core.plain_numbers import plain_number
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
 from trilith.runtime.joining import BatchInput, BatchOutput, Padding, Unpadding
@@ -138,7 +139,7 @@ class QueueConfig:
             )
         for name, value_s in (("timeout", self.timeout_s), ("max_latency", self.max_latency_s)):
             if value_s is not None and not 0 < value_s <= LONGEST_S:
-                raise InvalidConfig(f"{name}: must be > 0 and <= {LONGEST_S:g} s, got {value_s} s")
+                raise InvalidConfig(f"{name}: must be > 0 and <= {plain_number(LONGEST_S)} s, got {value_s} s")
         if self.adaptive and self.preferred_rows:
             raise InvalidConfig("batching: sizes are either learned (adaptive) or preferred; leave one of them out")
         wrong = [level for level in self.level_policies if not 1 <= level <= self.priority_levels]

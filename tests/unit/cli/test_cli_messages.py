@@ -109,6 +109,7 @@ def test_what_no_command_understands_is_one_sentence(say, arguments, message):
         ["--drain-timeout-s", "-0.5"],
         ["--drain-timeout-s", "inf"],
         ["--max-body-mb", "1008"],
+        ["--max-body-mb", "1000000"],
         ["--unresponsive-timeout-s", "0"],
         ["--max-body-mb", "0"],
     ],

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Final
 
+from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
 from trilith.runtime.backends.parameters import unknown_parameters
 from trilith.runtime.backends.port import ModelFile
@@ -50,7 +51,11 @@ class Options:
         except ValueError:
             found = math.nan
         if not least <= found <= most or math.isinf(found):
-            limits = f"from {least:g} to {most:g}" if most < math.inf else f">= {least:g}"
+            limits = (
+                f"from {plain_number(least)} to {plain_number(most)}"
+                if most < math.inf
+                else f">= {plain_number(least)}"
+            )
             raise self.wrong(key, f"must be a number {limits}", text)
         return found
 

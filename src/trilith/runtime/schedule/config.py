@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
 from trilith.runtime.schedule.policy import LONGEST_S
 
@@ -44,7 +45,8 @@ class BatchingConfig:
         if self.max_batch_bulk < 0:
             raise InvalidConfig(f"batching.max_batch_bulk: must be >= 0, got {self.max_batch_bulk}")
         if not 0.0 <= self.max_wait_s <= LONGEST_S:
-            raise InvalidConfig(f"batching.max_wait_s: must be from 0 to {LONGEST_S:g}, got {self.max_wait_s}")
+            most = plain_number(LONGEST_S)
+            raise InvalidConfig(f"batching.max_wait_s: must be from 0 to {most}, got {self.max_wait_s}")
         if self.max_queue_rows < self.max_batch_size:
             raise InvalidConfig(
                 f"batching.max_queue_rows: must be at least max_batch_size ({self.max_batch_size}), or a full batch "

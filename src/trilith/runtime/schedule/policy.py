@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
+from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
 
 LONGEST_S: Final = 365 * 86_400.0
@@ -38,7 +39,8 @@ class QueuePolicy:
 
     def __post_init__(self) -> None:
         if self.timeout_s is not None and not 0.0 < self.timeout_s <= LONGEST_S:
-            raise InvalidConfig(f"queue policy: timeout: must be > 0 and <= {LONGEST_S:g} s, got {self.timeout_s} s")
+            most = plain_number(LONGEST_S)
+            raise InvalidConfig(f"queue policy: timeout: must be > 0 and <= {most} s, got {self.timeout_s} s")
         if self.max_queue_size < 0:
             raise InvalidConfig(f"queue policy: max_queue_size: must be >= 0, got {self.max_queue_size}")
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import httpx
 
+from trilith.core.plain_numbers import plain_number
 from trilith.errors import DeadlineExceeded, InvalidConfig, NoReadyReplica, ReplicaLost, TrilithError
 from trilith.service.client.encoding import Body
 from trilith.service.client.patience import Patience, WholeCall, overdue
@@ -83,7 +84,7 @@ class ConnectionOptions:
 def _request(body: Body, patience: Patience) -> dict[str, Any]:
     headers = {"accept": body.accept}
     if patience.asked_s is not None:
-        headers["trilith-timeout-ms"] = f"{patience.asked_s * 1e3:g}"
+        headers["trilith-timeout-ms"] = f"{plain_number(patience.asked_s * 1e3)}"
     timeout = httpx.Timeout(patience.step_s, connect=patience.within_s(_CONNECT_WITHIN_S), pool=patience.asked_s)
     if body.fields:
         return {"headers": headers, "files": list(body.fields), "timeout": timeout}
