@@ -112,3 +112,14 @@ def test_a_model_finalizes_while_another_one_of_the_service_loads(serve, write, 
     server.wait_until(lambda: is_ready(server, "quick"))
     assert server.terminate() == 0
     assert (tmp_path / "finalized").exists()
+
+
+def test_what_hangs_past_the_drain_time_is_left(serve, write, tmp_path):
+    root = write("quick", finalize="wait_for('never')")
+    server = serve(root, "--drain-timeout-s", "0")
+    [model] = [model for model in server.status()["models"] if model["name"] == "quick"]
+    assert server.terminate() == 0
+    server.wait_line("are left behind")
+    server.wait_until(lambda: not psutil.pid_exists(model["processes"][0]))
+    assert (tmp_path / "finalizing").exists()
+    assert not (tmp_path / "finalized").exists()

@@ -166,7 +166,7 @@ class Gateway:
             await leaving
             return
         if not ended.done():
-            _log.warning("the models have not ended within %.0f s, and are left behind", limit_s)
+            _log.warning("the models have not ended within %.1f s, and are left behind", limit_s)
         await self._channel.flush()
         os._exit(0)
 
