@@ -1,12 +1,13 @@
 """Large tensors where `/dev/shm` is small, missing, or no shared memory is to be had at all."""
 
+import asyncio
 import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from python_models import echo_with, write_model
+from python_models import ask, echo_with, write_model
 
 from trilith.net.transport.config import SharedMemoryConfig
 from trilith.runtime import InferRequest, Runtime
@@ -70,5 +71,32 @@ def test_without_shared_memory_tensors_travel_in_frames(repository, run, monkeyp
             array = np.arange(1 << 20, dtype=np.float32)[None]
             answer = await runtime.infer(InferRequest(model="echo", inputs={"x": array}))
             np.testing.assert_array_equal(answer.outputs["y"], array * 2)
+
+    run(main())
+
+
+CIRCLE = """
+import weakref
+if not hasattr(self, "first"):
+    circle = [np.ones(200 << 20, np.uint8)]
+    circle.append(circle)
+    self.first = weakref.ref(circle[0])
+return x * 0 + (self.first() is not None)
+"""
+
+
+def test_a_circle_of_the_models_that_holds_much_is_found_soon(repository, run):
+    write_model(repository, "circle", echo_with(run=CIRCLE))
+
+    async def main():
+        async with Runtime(repository) as runtime:
+
+            async def held():
+                return (await runtime.infer(ask("circle", 1))).outputs["y"].tolist() == [[1]]
+
+            assert await held()
+            async with asyncio.timeout(20):
+                while await held():
+                    continue
 
     run(main())

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from trilith.core import forks
-from trilith.core.collector import settle_collector
+from trilith.core.collector import settle_collector, watch_growth
 from trilith.core.lifeline import die_with_parent
 from trilith.core.log_options import LogOptions
 from trilith.core.logs import configure_logging
@@ -82,6 +82,7 @@ class Worker:
         if hosted is None:
             return
         settle_collector()
+        watch_growth(self._loop)
         asyncio.set_event_loop(None)
         self._serve(hosted)
         hosted.finalize()
