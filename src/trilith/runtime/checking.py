@@ -104,6 +104,10 @@ def _check(name: str, folders: list[Path]) -> CheckedModel:
             raise UnknownReference(f"{missing[0]}: is {what_lies_at(missing[0])}; put the model there")
         if missing:
             raise UnknownReference(f"{missing[0]}: there is no such file; put the model there, or say `filename`")
+        closed = [file.path for file in plan.files if file.path is not None and not os.access(file.path, os.R_OK)]
+        if closed:
+            raise UnknownReference(f"{closed[0]}: may not be read by who runs this; change its permissions")
+        plan.standing()
         check_samples(plan.spec, folder)
         if plan.kind.check is not None:
             for file in plan.files:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -22,19 +23,20 @@ from trilith.runtime.changes import Stamp
 MOST_ENTRIES: Final = 100_000
 """Files and folders that one model's folder may hold, hidden ones too."""
 _MAX_DEPTH: Final = 16
+_LOOK_AGAIN_S: Final = 60.0
 _CHUNK_BYTES: Final = 1 << 20
 _MAY_BE_HOLLOW_BYTES: Final = 1 << 30
 
 
-class TooManyFiles(SetupError):
-    """A model's folder holds more than any model would."""
+class Boundless(SetupError):
+    """A model's folder leads to more than any model would have."""
 
 
 def stamp_of(folder: Path, skip: Iterable[str] = ()) -> Stamp:
     """The files below a folder, or a file itself. Its children named by `skip` do not count; () when there is none.
 
     Raises:
-        TooManyFiles: there are more than `MOST_ENTRIES`.
+        Boundless: there are more than `MOST_ENTRIES`, or a link leads to where the operating system shows itself.
     """
     found = []
     files = [(folder.name, str(folder))] if folder.is_file() else _files(folder, frozenset(skip))
@@ -53,6 +55,7 @@ class Fingerprints:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, int, int], str]] = {}
+        self._boundless: dict[Path, tuple[tuple[int, int, int], float, str]] = {}  # identity, when looked at, why
 
     def of(self, folders: Iterable[Path]) -> str:
         """One fingerprint of the content of all folders together, in hexadecimal.
@@ -64,13 +67,26 @@ class Fingerprints:
         for folder in folders:
             whole.update(os.fsencode(f"{folder}\n"))
             try:
-                files = sorted(_files(folder, frozenset()))
-            except TooManyFiles as error:
+                files = self._sorted(folder)
+            except Boundless as error:
                 whole.update(os.fsencode(error.message))
                 continue
             for relative, path in files:
                 whole.update(os.fsencode(f"{relative}\0{self._digest(path)}\n"))
         return whole.hexdigest()
+
+    def _sorted(self, folder: Path) -> list[tuple[str, str]]:
+        """The files below it. One that leads to too many is not looked at again soon, unless it is another folder."""
+        now, identity = time.monotonic(), _identity(folder)
+        before, looked_at, why = self._boundless.pop(folder, ((), 0.0, ""))
+        if before == identity and now - looked_at < _LOOK_AGAIN_S:
+            self._boundless[folder] = (identity, looked_at, why)
+            raise Boundless(why)
+        try:
+            return sorted(_files(folder, frozenset()))
+        except Boundless as error:
+            self._boundless[folder] = (identity, now, error.message)
+            raise
 
     def _digest(self, path: str) -> str:
         try:
@@ -107,9 +123,9 @@ def _files(folder: Path, skip: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Everything below a folder that is no folder, what cannot be looked at too: by its path there, and its path.
 
     Raises:
-        TooManyFiles: there is more than any model has.
+        Boundless: there is more than any model has.
     """
-    seen = 0
+    seen, device = 0, _identity(folder.parent)[0]
     pending: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [(str(folder), "", ())]
     while pending:
         path, prefix, above = pending.pop()
@@ -118,11 +134,16 @@ def _files(folder: Path, skip: frozenset[str]) -> Iterator[tuple[str, str]]:
             identity = (status.st_dev, status.st_ino)
             if identity in above:
                 continue  # a link that leads back up
+            if status.st_dev != (above[-1][0] if above else device) and not os.statvfs(path).f_blocks:
+                raise Boundless(
+                    f"the model folder {folder} leads to {path}, where no files of a disk are (as in /proc); expected "
+                    "the files of one model"
+                )
             with os.scandir(path) as entries:
                 for entry in entries:
                     seen += 1
                     if seen > MOST_ENTRIES:
-                        raise TooManyFiles(
+                        raise Boundless(
                             f"the model folder {folder} holds more than {MOST_ENTRIES} files and folders, links "
                             "followed; expected the files of one model. Does a link lead out of it?"
                         )
@@ -135,6 +156,15 @@ def _files(folder: Path, skip: frozenset[str]) -> Iterator[tuple[str, str]]:
         except OSError as error:
             if prefix:  # it may not be read: that this changes is a change
                 yield f"{prefix} cannot be listed: {error.strerror}", path
+
+
+def _identity(folder: Path) -> tuple[int, int, int]:
+    """Device, number and time of change; another one where it cannot be looked at."""
+    try:
+        status = os.stat(folder)  # noqa: PTH116 - as above
+    except OSError:
+        return 0, 0, 0
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -28,6 +28,7 @@ from trilith.runtime.spec import ModelSpec, VersionPolicy
 from trilith.runtime.words import PBTXT_WORDS, YAML_WORDS
 
 _log: Final = logging.getLogger("trilith.runtime")
+_MOST_LISTED: Final = 20
 _MOST_DIGITS: Final = 1000  # of a version: Python makes no numbers of texts that are much longer
 _OF_SYSTEMS: Final = frozenset(("lost+found", "$RECYCLE.BIN", "System Volume Information", "@eaDir"))
 PBTXT: Final = "config.pbtxt"
@@ -338,7 +339,8 @@ def _model_path(folder: Path, version: int, spec: ModelSpec, kind: BackendKind) 
 
 
 def _listing(versions: Sequence[int]) -> str:
-    return f"the versions {', '.join(map(str, versions))}" if versions else "no version folder"
+    more = f" and {len(versions) - _MOST_LISTED} more" if len(versions) > _MOST_LISTED else ""
+    return f"the versions {', '.join(map(str, versions[:_MOST_LISTED]))}{more}" if versions else "no version folder"
 
 
 def _wanted(policy: VersionPolicy) -> str:

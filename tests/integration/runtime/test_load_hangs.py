@@ -311,3 +311,23 @@ def test_polling_follows_all_files_while_a_model_hangs(repository, serve, run, m
 
     run(main())
     assert all(model.closed == 1 for model in made)
+
+
+def test_a_load_that_is_undone_as_soon_as_it_is_done_is_overtaken(repository, serve, run, monkeypatch):
+    write(repository, "a")
+
+    async def main():
+        async with serve(repository) as runtime:
+            keeper = runtime._keeper
+            real = keeper.load
+
+            async def load(name, **more):
+                handles = await real(name, **more)
+                await keeper.unload(name)
+                return handles
+
+            monkeypatch.setattr(keeper, "load", load)
+            with pytest.raises(Conflict, match="it was unloaded as soon as it was loaded"):
+                await runtime.repository.load("a", {})
+
+    run(main())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trilith.errors import InvalidConfig, TrilithError, UnknownReference
 from trilith.runtime import check_models, fingerprint
 from trilith.runtime.backends import builtin_backends
-from trilith.runtime.fingerprint import Fingerprints, TooManyFiles, stamp_of
+from trilith.runtime.fingerprint import Boundless, Fingerprints, stamp_of
 from trilith.runtime.load_run import LoadRun
 from trilith.runtime.overrides import Override
 from trilith.runtime.planning import plan_load
@@ -173,8 +173,53 @@ def test_a_link_to_a_large_tree_is_not_read(tmp_path, monkeypatch):
         (tmp_path / "large" / str(number)).write_bytes(b"x")
     (tmp_path / "m").symlink_to("large")
     assert Fingerprints().of([tmp_path / "m"]) == Fingerprints().of([tmp_path / "m"])
-    with pytest.raises(TooManyFiles, match=r"more than 20 files.*expected the files of one model"):
+    with pytest.raises(Boundless, match=r"more than 20 files.*expected the files of one model"):
         stamp_of(tmp_path / "m")
+    model(tmp_path / "models" / "o")
+    (tmp_path / "models" / "o" / "1" / "link").symlink_to(tmp_path / "large")
+    (found,) = check_models(tmp_path / "models")
+    assert not found.ok
+    assert "Does a link lead out of it?" in found.problem
+
+
+def test_a_model_file_that_may_not_be_read_is_told_by_the_check(tmp_path, monkeypatch):
+    model(tmp_path / "m")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    (found,) = check_models(tmp_path / "m")
+    assert (
+        found.problem
+        == f"{tmp_path / 'm' / '1' / 'model.onnx'}: may not be read by who runs this; change its permissions"
+    )
+
+
+def test_a_tree_without_end_is_looked_at_again_only_after_a_while_or_when_it_is_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(fingerprint, "MOST_ENTRIES", 20)
+    looked = []
+    real = fingerprint._files
+    monkeypatch.setattr(fingerprint, "_files", lambda folder, skip: (looked.append(folder), real(folder, skip))[1])
+    (tmp_path / "m").mkdir()
+    for number in range(30):
+        (tmp_path / "m" / str(number)).write_bytes(b"x")
+    seen = Fingerprints()
+    first = seen.of([tmp_path / "m"])
+    assert [seen.of([tmp_path / "m"]) for _ in range(3)] == [first] * 3
+    assert len(looked) == 1
+    monkeypatch.setattr(fingerprint, "_LOOK_AGAIN_S", 0.0)
+    assert seen.of([tmp_path / "m"]) == first
+    assert len(looked) == 2
+    monkeypatch.undo()
+    (tmp_path / "m" / "0").unlink()
+    assert seen.of([tmp_path / "m"]) != first
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc here")
+def test_where_the_operating_system_shows_itself_is_no_model(tmp_path):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "link").symlink_to("/proc/self")
+    (tmp_path / "n").symlink_to("/proc/self")
+    for name in ("m", "n"):
+        with pytest.raises(Boundless, match=r"leads to .*where no files of a disk are"):
+            stamp_of(tmp_path / name)
 
 
 def test_what_is_no_file_is_not_opened(tmp_path):
