@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trilith.core.tensor import DataType, TensorSpec
     from trilith.runtime.backends import Backend, BackendKind, Batch, ModelFile, ModelSignature
     from trilith.runtime.checking import CheckedModel, check_models
+    from trilith.runtime.fingerprint import stamp_of
     from trilith.runtime.handle import ModelHandle
     from trilith.runtime.life import ModelState
     from trilith.runtime.model_convert import convert_config
@@ -72,6 +73,7 @@ _HOME: Final = {
     "convert_config": "trilith.runtime.model_convert",
     "default_roots": "trilith.runtime.references",
     "find_model": "trilith.runtime.references",
+    "stamp_of": "trilith.runtime.fingerprint",
 }
 
 __all__ = [
@@ -110,6 +112,7 @@ __all__ = [
     "convert_config",
     "default_roots",
     "find_model",
+    "stamp_of",
 ]
 
 

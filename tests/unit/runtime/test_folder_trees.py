@@ -249,6 +249,13 @@ def test_a_name_that_is_too_long_is_none(tmp_path):
     assert find_model_folders("m" * 300, [tmp_path]) == []
 
 
+def test_a_folder_instead_of_a_model_file_is_named(tmp_path):
+    (tmp_path / "m" / "1" / "model.onnx").mkdir(parents=True)
+    plan = plan_model("m", tmp_path / "m", builtin_backends())
+    with pytest.raises(UnknownReference, match=r"1/model\.onnx is a folder without a file model\.onnx; expected"):
+        plan.kind.create(plan.files[0]).load()
+
+
 def test_a_model_file_that_is_no_file_is_named(tmp_path):
     (tmp_path / "m" / "1").mkdir(parents=True)
     (tmp_path / "m" / "1" / "model.onnx").symlink_to("nowhere")

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from trilith.errors import TrilithError, UnknownReference
-from trilith.runtime import Runtime, find_model
+from trilith.errors import SetupError, TrilithError, UnknownReference
+from trilith.runtime import Runtime, find_model, stamp_of
 
 _log: Final = logging.getLogger("trilith.gateway")
-Fingerprint = tuple[str, tuple[tuple[str, int, int], ...]]
+Fingerprint = tuple[str, tuple[tuple[str, int, int, int], ...]]
 
 
 class NodeModels:
@@ -64,9 +64,7 @@ def _look(reference: str, roots: Sequence[Path]) -> tuple[Path, Fingerprint]:
 
 
 def _fingerprint(folder: Path) -> Fingerprint:
-    files = []
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            found = path.stat()
-            files.append((str(path.relative_to(folder)), found.st_mtime_ns, found.st_size))
-    return str(folder), tuple(files)
+    try:
+        return str(folder), stamp_of(folder)
+    except SetupError:  # it leads to more than any model has: its load tells so
+        return str(folder), ()

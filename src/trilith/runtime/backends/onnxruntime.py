@@ -72,6 +72,11 @@ class OnnxRuntimeBackend:
         library, path = _library(), self._file.path
         if path is not None and path.is_dir():
             path = path / _IN_FOLDER
+            if not path.is_file():
+                raise UnknownReference(
+                    f"model '{self._file.model}': {path.parent} is a folder without a file {_IN_FOLDER}; expected a "
+                    "model file, or a folder with one of that name and its weights"
+                )
         if path is None or not path.is_file():
             raise no_model_file(self._file.model, path)
         Options(self._file).finish()
