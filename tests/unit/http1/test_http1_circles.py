@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from memory_circles import no_circles
+from trilith.net.http1.connection import HttpConnection
 from trilith.net.http1.request import HttpRequest
 
 Connect = Callable[..., Any]
@@ -161,3 +162,11 @@ def test_half_a_body_is_dropped_although_its_request_is_held(connect: Connect) -
     assert held[0].inbound.buffered == len(BODY)
     client.leave()
     assert held[0].inbound.buffered == 0
+
+
+def test_a_connection_that_is_never_made_is_no_circle(connect: Connect) -> None:
+    """That of a client whose TLS handshake fails."""
+    client = connect(_echo)
+    with no_circles():
+        HttpConnection(client.state)
+    client.leave()

@@ -9,6 +9,7 @@ from test_http_over_http2 import POST, Rest
 
 from memory_circles import no_circles
 from trilith.errors import InvalidInput
+from trilith.net.grpc.connection import GrpcConnection
 from trilith.wire.http2 import ErrorCode
 from trilith.wire.http2 import frames as f
 
@@ -233,3 +234,11 @@ def _all_grpc(handler, end, streaming):
             client = MemoryClient(handler, streaming=streaming)
             asyncio.run(_through(client, list(_grpc_streams(client))[number], end))
             del client
+
+
+def test_a_connection_that_is_never_made_is_no_circle():
+    """That of a client whose TLS handshake fails."""
+    client = MemoryClient()
+    with no_circles():
+        GrpcConnection(client.state)
+    client.server.connection_lost(None)

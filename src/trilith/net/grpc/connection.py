@@ -51,18 +51,21 @@ class GrpcConnection(asyncio.Protocol):
     """A connection of a `GrpcServer`. Made by the server, used by the loop and by its calls."""
 
     def __init__(self, state: ServerState) -> None:
+        # The rest is made with the connection: one whose TLS handshake failed never is, and nobody tells it of its end.
         self._server = state
         self._limits = state.limits
         self._counters = state.counters
+        self._refusing = False
+        self._peer = ""
+
+    def _make_parts(self) -> None:
+        state = self._server
         self._now = time.monotonic()
         self._http2 = Http2Connection(state.limits.http2(), now=self._now)
-        self._writer: SocketWriter
         self._timer = DeadlineTimer(state.loop, self._on_deadline)
         self._sender = CallSender(state, self._http2, self._schedule)
         self._calls = self._sender.calls
         self._intake = Intake(state, self._http2, self._schedule)
-        self._peer = ""
-        self._refusing = False
         self._stalls = StallWatch(state.limits.write_timeout_s)
         self._life = Lifetime(state.limits, now=self._now, spread=random.random())
 
@@ -81,6 +84,7 @@ class GrpcConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open."""
         server, socket = self._server, cast("asyncio.Transport", transport)
+        self._make_parts()
         self._writer = SocketWriter(
             socket, self._http2, self._counters, server.loop, self._on_written, self._sender.wake
         )

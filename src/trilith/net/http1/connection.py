@@ -66,7 +66,8 @@ class HttpConnection(asyncio.Protocol):
         "peer",
     )
 
-    # Set when the connection is made.
+    # Set when the connection is made: one whose TLS handshake failed never is, and nobody tells it that it has ended.
+    _reader: RequestReader
     _transport: asyncio.Transport
     _gate: ReadGate
     _out: Outbound
@@ -77,7 +78,6 @@ class HttpConnection(asyncio.Protocol):
         self.heads = state.heads
         self.loop = state.loop
         self.peer = ""
-        self._reader = RequestReader(self, state.limits)
         self._reading: HttpRequest | None = None
         self._waiting: deque[HttpRequest] = deque()
         self._current: HttpRequest | None = None
@@ -96,6 +96,7 @@ class HttpConnection(asyncio.Protocol):
         """For the transport."""
         self._transport = cast(asyncio.Transport, transport)
         state = self._state
+        self._reader = RequestReader(self, state.limits)
         self._gate = ReadGate(self._transport, state.hangups, self)
         self._out = Outbound(self._transport, state.counters, now=state.now)
         state.counters.connections_accepted_total += 1
