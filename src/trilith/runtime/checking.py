@@ -15,6 +15,7 @@ from trilith.errors import InvalidConfig, TrilithError, UnknownReference
 from trilith.runtime.backends import builtin_backends
 from trilith.runtime.backends.files import what_lies_at
 from trilith.runtime.backends.parameters import unknown_parameters
+from trilith.runtime.folders import find_models
 from trilith.runtime.idle_fields import idle_fields
 from trilith.runtime.model_convert import said_name
 from trilith.runtime.onnx_parameters import PARAMETERS, onnx_session
@@ -22,7 +23,6 @@ from trilith.runtime.repository import (
     PBTXT,
     YAML,
     ModelPlan,
-    find_models,
     is_version,
     plan_model,
     read_labels,

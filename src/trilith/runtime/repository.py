@@ -5,14 +5,11 @@
 Rule 1: this file reads names and configurations; it loads no model and keeps nothing.
 Rule 2: a version is a folder whose name is a positive number without leading zeros; other folders are not versions.
 Rule 3: an error names the folder, and what would be right.
-Rule 4: what lies in one model's folder is an error of that model alone: looking for models never raises for one.
 """
 
 from __future__ import annotations
 
-import errno
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -22,15 +19,14 @@ from trilith.runtime.backends.files import what_lies_at
 from trilith.runtime.backends.port import BackendKind, ModelFile
 from trilith.runtime.changes import Standing
 from trilith.runtime.fingerprint import stamp_of
+from trilith.runtime.folders import is_folder
 from trilith.runtime.model_pbtxt import load_model_pbtxt, parse_model_pbtxt, with_session
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.spec import ModelSpec, VersionPolicy
 from trilith.runtime.words import PBTXT_WORDS, YAML_WORDS
 
-_log: Final = logging.getLogger("trilith.runtime")
 _MOST_LISTED: Final = 20
 _MOST_DIGITS: Final = 1000  # of a version: Python makes no numbers of texts that are much longer
-_OF_SYSTEMS: Final = frozenset(("lost+found", "$RECYCLE.BIN", "System Volume Information", "@eaDir"))
 PBTXT: Final = "config.pbtxt"
 YAML: Final = "model.yaml"
 SENT: Final = "the parameter `config`"
@@ -74,63 +70,6 @@ class ModelPlan:
         versions = {str(file.version): stamp_of(self.folder / str(file.version)) for file in self.files}
         skip = (PBTXT, YAML, CONFIGS, *map(str, _present_versions(self.folder)))
         return Standing(spec=self.spec, shared=stamp_of(self.folder, skip), versions=versions)
-
-
-def find_models(
-    roots: Sequence[Path], left_out: Callable[[Path, str], None] = lambda folder, why: None
-) -> dict[str, list[Path]]:
-    """The model folders under the repositories, by name. A name that stands in two of them has two folders.
-
-    Args:
-        roots: the repositories.
-        left_out: told of what looks like a model's folder and is none, and why.
-
-    Raises:
-        UnknownReference: a repository is no folder, or cannot be listed.
-    """
-    found: dict[str, list[Path]] = {}
-    for root in roots:
-        try:
-            if not root.is_dir():
-                raise UnknownReference(f"the model repository {root} is not a folder")
-            children = sorted(root.iterdir())
-        except OSError as error:
-            raise UnknownReference(f"the model repository {root} cannot be listed: {error.strerror}") from error
-        for folder in children:
-            if folder.name in _OF_SYSTEMS:
-                _log.debug("%s is the system's own and no model", folder)
-            elif _may_be_a_model(folder.name):
-                if _is_folder(folder):
-                    found.setdefault(folder.name, []).append(folder)
-                elif folder.is_symlink() and not folder.exists():
-                    left_out(folder, "it is a link that leads to nothing")
-            elif not _is_text(folder.name) and _is_folder(folder):
-                left_out(folder, "its name is no UTF-8, so no client could ask for it; rename it")
-    return found
-
-
-def find_model_folders(name: str, roots: Sequence[Path]) -> list[Path]:
-    """What `find_models` finds for one name, without looking at the others."""
-    if not name or name != Path(name).name or not _may_be_a_model(name):
-        return []
-    return [root / name for root in roots if _is_folder(root / name)]
-
-
-def _is_folder(path: Path) -> bool:
-    """Whether it is a folder, or may be one: where that cannot be told, loading it tells why."""
-    try:
-        return path.is_dir()
-    except OSError as error:
-        return error.errno != errno.ENAMETOOLONG
-
-
-def _may_be_a_model(name: str) -> bool:
-    # A name that is no text could not be asked for, nor told to anybody.
-    return name not in _OF_SYSTEMS and not name.startswith((".", "__")) and _is_text(name)
-
-
-def _is_text(name: str) -> bool:
-    return name.encode(errors="replace").decode() == name
 
 
 def plan_model(
@@ -267,7 +206,7 @@ def read_labels(folder: Path, spec: ModelSpec) -> dict[str, tuple[str, ...]]:
 
 def _present_versions(folder: Path) -> list[int]:
     try:
-        names = [child.name for child in folder.iterdir() if is_version(child.name) and _is_folder(child)]
+        names = [child.name for child in folder.iterdir() if is_version(child.name) and is_folder(child)]
     except OSError as error:  # it has gone, or become something else, since it was found
         raise UnknownReference(f"the model folder {folder} cannot be read: {error}") from error
     return sorted(map(int, names))

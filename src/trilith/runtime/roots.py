@@ -25,8 +25,9 @@ from typing import IO, Any, Final
 import msgspec
 
 from trilith.errors import SetupError, UnknownReference
+from trilith.runtime.folders import find_model_folders, find_models
 from trilith.runtime.load_run import LoadRun
-from trilith.runtime.repository import PBTXT, YAML, find_model_folders, find_models
+from trilith.runtime.repository import PBTXT, YAML
 
 _log: Final = logging.getLogger("trilith.runtime")
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -13,10 +13,11 @@ from trilith.errors import InvalidConfig, TrilithError, UnknownReference
 from trilith.runtime import check_models, fingerprint
 from trilith.runtime.backends import builtin_backends
 from trilith.runtime.fingerprint import Boundless, Fingerprints, stamp_of
+from trilith.runtime.folders import find_model_folders, find_models
 from trilith.runtime.load_run import LoadRun
 from trilith.runtime.overrides import Override
 from trilith.runtime.planning import plan_load
-from trilith.runtime.repository import find_model_folders, find_models, plan_model
+from trilith.runtime.repository import plan_model
 from trilith.runtime.roots import Roots
 from trilith.runtime.steps import LoadRules
 

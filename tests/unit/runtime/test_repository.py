@@ -5,7 +5,8 @@ import pytest
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime import ModelSpec
 from trilith.runtime.backends import builtin_backends
-from trilith.runtime.repository import find_model_folders, find_models, plan_model, read_labels
+from trilith.runtime.folders import find_model_folders, find_models
+from trilith.runtime.repository import plan_model, read_labels
 from trilith.runtime.spec import DeclaredTensor
 
 KINDS = builtin_backends()
