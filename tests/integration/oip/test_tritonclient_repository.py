@@ -109,7 +109,7 @@ def test_refusals(client):
         ('{"nonsense": 1}', 'no field named "nonsense"'),
         ('{"max_batch_size": "eight"}', "max_batch_size"),
         ('{"max_batch_size": -1}', "max_batch_size: must be an integer from 0"),
-        ('{"backend": "none"}', "affine: backend: model 'affine' wants 'none'"),
+        ('{"backend": "none"}', "the parameter `config`: backend: model 'affine' wants 'none'"),
         ('{"input": [{"name": "A", "data_type": "TYPE_FP32", "dims": [4]}]}', "the model says"),
         ('{"version_policy": {"specific": {"versions": [9]}}}', "at least one version must be available"),
         ("[" * 5000, "JSON nesting depth"),

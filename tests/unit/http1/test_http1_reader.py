@@ -169,7 +169,7 @@ def test_upgrade_without_connection_is_no_upgrade() -> None:
 
 
 @pytest.mark.parametrize(("size", "expected"), [(0, None), (900, None), (1100, ("head_too_large", 431))])
-@pytest.mark.parametrize("piece", [1, 7, 100_000])
+@pytest.mark.parametrize("piece", [1, 7, 600, 1000, 100_000])
 def test_head_limit(size: int, expected: tuple[str, int] | None, piece: int) -> None:
     data = request(b"X: " + b"v" * size)
     _, refused, _ = read(

@@ -67,6 +67,7 @@ class RequestReader:
         "_body_bytes",
         "_body_wire_bytes",
         "_feed_bytes",
+        "_begun_with_bytes",
         "_head_bytes",
         "_host_count",
         "_in_message",
@@ -113,7 +114,7 @@ class RequestReader:
 
     def _reset(self) -> None:
         self._url = b""
-        self._head_bytes = 0
+        self._begun_with_bytes = self._head_bytes = 0
         self._host_count = 0
         self._transfer_encodings = 0
         self._upgrade = b""
@@ -195,6 +196,7 @@ class RequestReader:
         if self.stopped:
             raise _Stop
         self._reset()
+        self._begun_with_bytes = self._feed_bytes
         self._in_message = self.in_head = True
 
     def on_url(self, piece: bytes) -> None:
@@ -268,7 +270,8 @@ class RequestReader:
         if self._transfer_encodings and (self.http10 or not self.chunked or self._transfer_encodings > 1):
             return refusal.TRANSFER_ENCODING
         if (
-            self._head_bytes + self._feed_bytes > limits.max_head_bytes
+            # At most so many: what the head began in may have had the end of another request before it.
+            self._begun_with_bytes + self._head_bytes > limits.max_head_bytes
             and self._exact_head_bytes() > limits.max_head_bytes
         ):
             return refusal.HEAD_TOO_LARGE
