@@ -64,10 +64,10 @@ class RequestReader:
     """
 
     __slots__ = (
+        "_begun_with_bytes",
         "_body_bytes",
         "_body_wire_bytes",
         "_feed_bytes",
-        "_begun_with_bytes",
         "_head_bytes",
         "_host_count",
         "_in_message",
