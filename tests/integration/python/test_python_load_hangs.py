@@ -9,7 +9,7 @@ import pytest
 from python_models import ask, echo_with, write_model
 from waiting import until
 
-from trilith.errors import Cancelled, ReplicaLost, SetupError
+from trilith.errors import Conflict, ReplicaLost, SetupError
 from trilith.runtime import ControlMode, Runtime, RuntimeConfig
 
 HANG = "open({pid!r}, 'w').write(str(os.getpid()))\nthreading.Event().wait()"
@@ -55,7 +55,7 @@ def test_its_process_is_killed_when_it_is_unloaded_meanwhile(repository, run, tm
             load = asyncio.ensure_future(runtime.load("hangs"))
             await until(lambda: witness.exists() and witness.read_text())
             await runtime.unload("hangs")
-            with pytest.raises(Cancelled):
+            with pytest.raises(Conflict, match="unloaded while it was loading"):
                 await load
             await until(lambda: gone(int(witness.read_text())) and runtime.load_statistics().left_behind == 0)
 
