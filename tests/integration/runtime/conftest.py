@@ -1,6 +1,7 @@
 """A model repository to fill, and a loop to run it on."""
 
 import asyncio
+import threading
 
 import pytest
 import uvloop
@@ -25,3 +26,17 @@ def run():
         return uvloop.run(limited())
 
     return run_it
+
+
+@pytest.fixture
+def made():
+    """The fake backends that a test made, in order."""
+    return []
+
+
+@pytest.fixture
+def go():
+    """Lets go of what hangs."""
+    event = threading.Event()
+    yield event
+    event.set()

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import shutil
-import threading
 
 import pytest
 from test_model_control import Files, index, request, write
@@ -42,19 +41,6 @@ class Hanging(Files):
         if self.hangs == "hangs at its end":
             self._go.wait()
         super().close()
-
-
-@pytest.fixture
-def made():
-    return []
-
-
-@pytest.fixture
-def go():
-    """Lets go of what hangs."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 @pytest.fixture

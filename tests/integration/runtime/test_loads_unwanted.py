@@ -1,7 +1,6 @@
 """A load that waits for a thread is dropped with the last who waits for it; one that has begun is not."""
 
 import asyncio
-import threading
 
 import pytest
 from test_load_hangs import Hanging
@@ -12,19 +11,6 @@ from trilith.errors import NoReadyReplica
 from trilith.runtime import Runtime, RuntimeConfig
 from trilith.runtime.changes import ControlMode
 from trilith.testing.backends import kind_of
-
-
-@pytest.fixture
-def made():
-    return []
-
-
-@pytest.fixture
-def go():
-    """Lets go of what hangs."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 @pytest.fixture

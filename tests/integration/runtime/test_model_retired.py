@@ -21,19 +21,6 @@ BUSY = "hangs warming up"  # it hangs when it runs
 
 
 @pytest.fixture
-def made():
-    return []
-
-
-@pytest.fixture
-def go():
-    """Lets go of what hangs."""
-    event = threading.Event()
-    yield event
-    event.set()
-
-
-@pytest.fixture
 def serve(repository, made, go):
     def serve_it(**config):
         kind = kind_of(lambda file: Hanging(file, made, go), filename="model.twin")
