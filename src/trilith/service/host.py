@@ -53,6 +53,7 @@ from trilith.service.user_errors import USER_ERRORS, from_outside
 __all__ = ["OnDone", "Outcome", "ServiceCall", "ServiceHost"]
 
 _now: Final = time.monotonic
+_ON_THE_WAY_S: Final = 0.1  # a call that comes late by less has had its whole time
 
 Result = TypeVar("Result")
 
@@ -344,14 +345,19 @@ class ServiceHost:
 
 
 def _overdue(hosted: HostedMethod, call: ServiceCall) -> DeadlineExceeded:
-    """The error of a call whose time is over: with the limit that it had, which its caller may have made shorter."""
+    """The error of a call whose time is over: its method's own limit, or the time it still had when it began.
+
+    A call has less than that limit when its caller gave it less, or when it waited for its turn. What it takes to get
+    from the gateway into the worker counts as neither.
+    """
     began = next((instant for name, instant in call.context.timeline.stamps if name == STARTED), None)
     own_s, deadline = hosted.timeout_s, call.context.deadline
     had_s = own_s if began is None or deadline is None else max(0.0, deadline - began)
-    if had_s < 0.99 * own_s:
+    if own_s - had_s > max(_ON_THE_WAY_S, 0.01 * own_s):
         return DeadlineExceeded(
-            f"{hosted.where} did not answer within the {had_s:.3g} s that its caller left it (trilith-timeout-ms, or"
-            f" the limit of the call that it is made for); its own limit is {own_s:g} s"
+            f"{hosted.where} did not answer within the {had_s:.3g} s that it had left when it began: its caller gave it"
+            f" less than its own limit of {own_s:g} s (trilith-timeout-ms, or the limit of the call that it is made"
+            " for), or it waited for its turn"
         )
     return DeadlineExceeded(
         f"{hosted.where} did not answer within {own_s:g} s. The limit is timeout_s of @trilith.api or @trilith.service"
