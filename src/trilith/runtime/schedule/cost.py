@@ -2,11 +2,11 @@
 
 Rule 1: a run says two things: how fast the machine is now, which concerns every size, and what its size takes. Sizes
     that are well known tell the first, sizes that are little known the second. So a machine that slows down does not
-    make the sizes look better that ran before it did.
+    make the sizes look better that ran before it did, and luck in a size's first runs is not taken for the machine's.
 Rule 2: what counts is the mean, because it is what all runs take together; sizes differ in how much their runs differ,
     and the median of some is far below it. But nothing counts as longer than `_LONGEST` times what usually surprises,
-    and of a size's first two runs the shorter counts: a slow run (the first, a page fault, a busy neighbour) says
-    little. Several in succession are no accident, and believed.
+    and of a size's first two runs one that took more than twice as long as the other says little: a slow run (the
+    first, a page fault, a busy neighbour) is an accident. Several in succession are no accident, and believed.
 Rule 3: forgetting. What is known of a size fades with each run of the others, and is never without doubt.
 Rule 4: between measured sizes the curve is a straight line, and beyond them the line goes on; it never falls.
 Rule 5: at most `SIZES_KEPT` sizes are kept, so that nothing here takes longer the larger a batch may be. When a new one
@@ -34,7 +34,9 @@ SIZES_KEPT: Final = 24
 _KEPT: Final = 0.5 ** (1 / STALE_AFTER)
 _WORTH: Final = 32.0  # runs, at most: they resemble one another more than chance would have it
 _SPEED: Final = 0.25  # variance of the machine's speed from run to run, in units of that of a run
+_YOUNG: Final = 6.0  # what is known of a size must be worth more runs than this for it to tell the speed in full
 _LONGEST: Final = 3.0
+_FIRST_RUNS: Final = 2.0  # by so much the first two may differ
 _LEAST: Final = 0.1  # share of the expected by which a run may always surprise
 _ACCIDENTS: Final = 3  # longer or shorter ones in succession are none
 _MEMORY: Final = 0.98  # weight of the past of the line and of surprises at each further run
@@ -117,8 +119,9 @@ class CostCurve:
 
     def _learn(self, size: _Size, took_s: float) -> None:
         if size.runs == 2:
-            size.seconds = min(size.seconds, took_s)
+            size.seconds = _first_two(size.seconds, took_s)
             return
+        speed = _SPEED * min(1.0, (size.weight - 1.0) / _YOUNG)
         ratio, doubt = took_s / size.seconds, 1.0 / size.weight
         most = max(_LEAST, _LONGEST * self._usual)
         if -most <= ratio - 1.0 <= most:
@@ -128,16 +131,16 @@ class CostCurve:
             if len(size.far) == _ACCIDENTS:
                 ratio = sorted(size.far)[_ACCIDENTS // 2]
                 size.far.clear()
-                share = doubt / (doubt + _SPEED)
+                share = doubt / (doubt + speed)
                 size.seconds *= ratio**share
                 self._slow *= ratio ** (1.0 - share)
                 return
         surprise = min(ratio - 1.0, most)
         self._usual = _MEMORY * self._usual + (1.0 - _MEMORY) * abs(surprise)
         self._noise = _MEMORY * self._noise + (1.0 - _MEMORY) * surprise * surprise
-        share = surprise / (1.0 + doubt + _SPEED)
+        share = surprise / (1.0 + doubt + speed)
         size.seconds *= 1.0 + share * doubt
-        self._slow *= 1.0 + share * _SPEED
+        self._slow *= 1.0 + share * speed
         size.weight += 1.0
 
     def runs(self, rows: int) -> int:
@@ -220,3 +223,9 @@ class CostCurve:
             return (t / one if one else 0.0), 0.0
         per_row_s = (one * nt - n * t) / spread
         return (t - per_row_s * n) / one, per_row_s
+
+
+def _first_two(first_s: float, second_s: float) -> float:
+    if first_s > _FIRST_RUNS * second_s:
+        return second_s
+    return (first_s + min(second_s, _FIRST_RUNS * first_s)) / 2.0
