@@ -71,7 +71,8 @@ def test_a_caller_with_less_time_is_told_its_own_limit(serve):
     async def scenario(hosted):
         call, future = hosted.make("wait", deadline=time.monotonic() + 0.2)
         hosted.host.handle(call)
-        with pytest.raises(Exception, match=r"did not answer within the 0\.[12]\d* s that it had left when it began") as told:
+        expected = r"did not answer within the 0\.[12]\d* s that it had left when it began"
+        with pytest.raises(Exception, match=expected) as told:
             await future
         assert "its own limit of 60 s" in told.value.message
 
