@@ -223,7 +223,7 @@ def test_100_requests_at_200_a_second_to_a_model_that_takes_100_ms_for_up_to_16(
     batcher = DynamicBatcher(BatchingConfig(max_batch_size=16), sizer=sizer)
     ended, answered = simulate([at / 200 for at in range(100)], flat, batcher, sizer)
     assert len(answered) == 100
-    assert ended <= 0.9
+    assert ended <= 0.85  # no batch is spent on learning what the first two say
     assert max(answered) <= 0.9
 
 

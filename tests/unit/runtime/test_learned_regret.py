@@ -105,14 +105,14 @@ def test_padding_is_weighed_by_the_mean_and_not_by_the_median():
 def test_luck_in_the_first_runs_of_a_size_is_not_taken_for_a_slower_machine():
     """Two narrow batches of two come first: one row, which has not run since, is still the best."""
     losses = [World(padded, largest=8, seed=seed, mixed=True).regret(500, 250, alone=30) for seed in range(60)]
-    assert mean(losses) < 0.042
+    assert mean(losses) < 0.035
 
 
 def test_a_slow_first_run_does_not_keep_a_size_from_being_tried():
     """One run of two rows that a neighbour disturbed says nothing of four rows."""
     losses = [World(dip, seed=seed, slow=0.1).regret(400, since=50) for seed in range(20)]
-    assert mean(losses) < 0.11
-    assert max(losses) < 0.7
+    assert mean(losses) < 0.03
+    assert max(losses) < 0.1
 
 
 @pytest.mark.parametrize("dwell", [20, 300])

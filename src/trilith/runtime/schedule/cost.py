@@ -36,6 +36,8 @@ _WORTH: Final = 32.0  # runs, at most: they resemble one another more than chanc
 _SPEED: Final = 0.25  # variance of the machine's speed from run to run, in units of that of a run
 _YOUNG: Final = 6.0  # what is known of a size must be worth more runs than this for it to tell the speed in full
 _LONGEST: Final = 3.0
+_CREDIBLE: Final = 4.0  # by so much a run that fits among the others may have been disturbed ...
+_LIKELY: Final = 2.0  # ... and one that is as long as one of a larger size
 _FIRST_RUNS: Final = 2.0  # by so much the first two may differ
 _LEAST: Final = 0.1  # share of the expected by which a run may always surprise
 _ACCIDENTS: Final = 3  # longer or shorter ones in succession are none
@@ -170,11 +172,25 @@ class CostCurve:
         return self._slow * (self._between(rows) if size is None else size.seconds)
 
     def at_least(self, rows: int) -> float:
-        """What a batch of `rows` takes at the very least: as much as a smaller one that was run more than once."""
-        at = bisect.bisect_left(self._rows, rows)
-        while at and self._sizes[self._rows[at - 1]].runs == 1:
+        """What a batch of `rows` takes at the very least: as much as a smaller one that was run more than once.
+
+        One that ran once may have been disturbed. If it took no longer than the next larger one, that was no great
+        accident: it takes at least a part of that (`_CREDIBLE`). This may be a batch of `rows` itself.
+        """
+        sizes, known = self._sizes, self._rows
+        at = bisect.bisect(known, rows)
+        if at == 0:
+            return 0.0
+        size = sizes[known[at - 1]]
+        least_s = 0.0
+        if size.runs == 1 and at < len(known):
+            share = size.seconds / sizes[known[at]].seconds
+            if share <= 1.0 + _LEAST:
+                least_s = size.seconds / (_CREDIBLE if share < 1.0 - _LEAST else _LIKELY)
+        at -= known[at - 1] == rows
+        while at and sizes[known[at - 1]].runs == 1:
             at -= 1
-        return self._slow * self._sizes[self._rows[at - 1]].seconds if at else 0.0
+        return self._slow * max(least_s, sizes[known[at - 1]].seconds if at else 0.0)
 
     def at_most(self, rows: int) -> float:
         """What a batch of `rows` takes at the very most, by what is known: no longer than a larger one."""

@@ -5,8 +5,8 @@ The objective is throughput: the most rows a second, with the smallest size amon
 
 Rule 1: it says how much of what waits goes now, never that something should wait.
 Rule 2: until a curve is known everything that waits goes together.
-Rule 3: exploring is bounded. A size is tried twice when the smaller ones, which take no longer, leave open whether it
-    is better. From then on sizes are tried that may well be better than the best (the most promising first), and those
+Rule 3: exploring is bounded, and begins when the best size has run. A size is tried twice when the smaller ones,
+    which take no longer, leave open whether it is better. From then on sizes are tried that may well be better than the best (the most promising first), and those
     that did not run for long, as far as the time lost stays below `LOSS` of all time. What is lost by a trial is what
     it took less what its rows take at the best known rate.
 Rule 4: luck does not choose. Of a size that is little known its doubt is added to what it takes, but for the size of
@@ -171,6 +171,8 @@ class BatchSizer:
     def _explore(self, known: _Shape, limit: int, best: int) -> int:
         """A size to try instead of the best one, or that one."""
         curve = known.curve
+        if not curve.runs(best):
+            return best  # which says more than any other
         rate = best / max(curve.seconds(best), 1e-9)
         budget_s = LOSS * curve.total_s - known.lost_s
         bound_s = math.inf if self._max_latency_s is None else self._max_latency_s
@@ -183,12 +185,14 @@ class BatchSizer:
                 continue
             tries = known.tries.get(rows, 0)
             # A size takes at least what a smaller one takes, which bounds what it can gain.
-            if max(curve.runs(rows), tries) < _TRIES and rows / max(curve.at_least(rows), 1e-9) > rate * _PROMISE:
+            possible = rows / max(curve.at_least(rows), 1e-9)
+            if max(curve.runs(rows), tries) < _TRIES and possible > rate * _PROMISE:
                 known.tries[rows] = tries + 1
                 return rows
             expected_s = curve.at_most(rows)
-            is_old = curve.age(rows) > STALE_AFTER
-            hope = math.inf if is_old else rows / max(expected_s * (1.0 - _HOPE * curve.doubt(rows)), 1e-9)
+            hope = min(possible, rows / max(expected_s * (1.0 - _HOPE * curve.doubt(rows)), 1e-9))
+            if curve.age(rows) > STALE_AFTER:
+                hope = math.inf
             if hope > most and expected_s - rows / rate < budget_s:
                 most, chosen = hope, rows
         if chosen != best:
