@@ -5,10 +5,10 @@ The objective is throughput: the most rows a second, with the smallest size amon
 
 Rule 1: it says how much of what waits goes now, never that something should wait.
 Rule 2: until a curve is known everything that waits goes together.
-Rule 3: exploring is bounded, and begins when the best size has run. A size is tried twice when the smaller ones,
-    which take no longer, leave open whether it is better. From then on sizes are tried that may well be better than the best (the most promising first), and those
-    that did not run for long, as far as the time lost stays below `LOSS` of all time. What is lost by a trial is what
-    it took less what its rows take at the best known rate.
+Rule 3: exploring is bounded, and begins when the best size has run. A size is tried twice when the smaller ones, which
+    take no longer, leave open whether it is better. From then on sizes are tried that may well be better than the best
+    (the most promising first), and those that did not run for long, as far as the time lost stays below `LOSS` of all
+    time. What is lost by a trial is what it took less what its rows take at the best known rate.
 Rule 4: luck does not choose. Of a size that is little known its doubt is added to what it takes, but for the size of
     all that waits; the optimism is in Rule 3 (upper confidence bounds: Auer, Cesa-Bianchi and Fischer, 2002).
 Rule 5: each shape has its own curve. Of the shapes, those used last are kept, and of their sizes so few that a choice
