@@ -175,12 +175,15 @@ class ModelKeeper:
         return attempts[0].doing(self._clock.now()) if attempts else ""
 
     def refuse_unknown(self, name: str, version: str) -> NoReturn:
-        """Says that there is no such model or version.
+        """Says that there is no such model or version, or none yet.
 
         Raises:
-            UnknownModel: always.
+            NoReadyReplica: it is being looked at, for the first time.
+            UnknownModel: otherwise.
         """
         model = self.models.get(name)
+        if model is not None and model.attempts and not model.handles:
+            raise NoReadyReplica(f"Request for unknown model: '{name}' is not at ready state: it is about to be loaded")
         if model is not None and version:
             known = ", ".join(handle.version for handle in model.handles) or "none"
             raise UnknownModel(
@@ -188,7 +191,7 @@ class ModelKeeper:
             )
         raise UnknownModel(
             f"Request for unknown model: '{name}' is not found; the models here are "
-            f"{', '.join(sorted(self.models)) or 'none'}"
+            f"{', '.join(sorted(known for known, each in self.models.items() if each.handles)) or 'none'}"
         )
 
     def check_open(self) -> None:

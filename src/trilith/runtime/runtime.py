@@ -170,6 +170,7 @@ class Runtime:
 
         Raises:
             UnknownModel: there is none.
+            NoReadyReplica: there is none yet: it is about to be loaded.
             Draining: the runtime was not entered yet, and so has loaded nothing.
         """
         model = self._keeper.models.get(name)

@@ -7,7 +7,7 @@ from test_load_hangs import Hanging
 from test_model_control import request, write
 from waiting import until
 
-from trilith.errors import NoReadyReplica
+from trilith.errors import NoReadyReplica, UnknownModel
 from trilith.runtime import Runtime, RuntimeConfig
 from trilith.runtime.changes import ControlMode
 from trilith.testing.backends import kind_of
@@ -113,5 +113,23 @@ def test_a_client_takes_it_along_that_goes_away(serve, run, made, go):
             assert len(made) == 1
             await load("other", {})
             await runtime.infer(request("other"))
+
+    run(main())
+
+
+def test_who_asks_before_its_files_were_looked_at_is_told_that_it_comes(serve, run):
+    async def main():
+        async with serve(mode=ControlMode.EXPLICIT) as runtime:
+            with pytest.raises(UnknownModel, match="the models here are none"):
+                runtime.model("other")
+            load = asyncio.ensure_future(runtime.load("other"))
+            await asyncio.sleep(0)  # it is begun, and what its thread finds comes in a later turn
+            for ask in (lambda: runtime.model("other"), lambda: runtime.submit(request("other"), None, print)):
+                with pytest.raises(NoReadyReplica, match="'other' is not at ready state: it is about to be loaded"):
+                    ask()
+            with pytest.raises(UnknownModel, match="the models here are none"):
+                runtime.model("first")
+            await load
+            assert runtime.model("other").ready
 
     run(main())
