@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from trilith.core.context import Context as Context
+    from trilith.core.identity import Identity as Identity
     from trilith.runtime import Runtime as Runtime
     from trilith.service.client import AsyncClient as AsyncClient
     from trilith.service.client import Client as Client
@@ -29,6 +30,7 @@ _HOMES: Final = {
     "client": "trilith.service.client",
     "Batch": "trilith.service.options",
     "Context": "trilith.core.context",
+    "Identity": "trilith.core.identity",
     "Runtime": "trilith.runtime",
     "api": "trilith.service.declare",
     "context": "trilith.service.tracing",
@@ -42,6 +44,7 @@ __all__ = [
     "client",
     "Batch",
     "Context",
+    "Identity",
     "Runtime",
     "api",
     "context",

@@ -48,6 +48,12 @@ def serve(
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
     tls_client_ca: Path | None = None,
+    cors_origin: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    cors_method: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    cors_header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    cors_expose_header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    cors_credentials: Annotated[bool, Parameter(negative="")] = False,
+    cors_max_age_s: int = 600,
     compat: Literal["trilith", "triton"] = "trilith",
     http_header_forward_pattern: str = "",
     grpc_header_forward_pattern: str = "",
@@ -117,6 +123,18 @@ def serve(
         PEM file with the private key.
     tls_client_ca
         PEM file of authorities: only clients with a certificate of theirs are let in, over HTTP and gRPC.
+    cors_origin
+        Origin of pages that may call (`https://example.org`, `https://*.example.org`, `*`). May be repeated.
+    cors_method
+        HTTP method that those pages may use; without it GET, HEAD, POST, PUT, PATCH and DELETE. May be repeated.
+    cors_header
+        Header that they may send; without it any. May be repeated.
+    cors_expose_header
+        Header of answers that they may read, beside Trilith's own. May be repeated.
+    cors_credentials
+        They may send cookies along.
+    cors_max_age_s
+        Seconds for which a browser need not ask again what a page may do.
     compat
         `triton`: answer as Triton does also where its answer is the worse one.
     http_header_forward_pattern
@@ -137,6 +155,7 @@ def serve(
         Send the text of exceptions in your code to clients.
     """
     from trilith.orchestration import RepositoryOptions, ServeOptions, serve_forever
+    from trilith.wire.cors import cors_policy
     from trilith.wire.frames import FrameLimits
     from trilith.wire.oip_options import ProtocolOptions, checked_pattern, checked_restrictions
 
@@ -223,6 +242,14 @@ def serve(
         tls_certificate=str(tls_certificate) if tls_certificate is not None else None,
         tls_key=str(tls_key) if tls_key is not None else None,
         tls_client_ca=str(tls_client_ca) if tls_client_ca is not None else None,
+        cors=cors_policy(
+            origins=cors_origin,
+            methods=cors_method,
+            headers=cors_header,
+            exposed=cors_expose_header,
+            credentials=cors_credentials,
+            max_age_s=cors_max_age_s,
+        ),
         repository=RepositoryOptions(
             roots=model_repository,
             mode=ControlMode(model_control_mode),

@@ -9,6 +9,7 @@ import msgspec
 
 from trilith.core.load_options import LoadOptions
 from trilith.core.log_options import LogOptions
+from trilith.wire.cors import CorsPolicy
 from trilith.wire.oip_options import ProtocolOptions
 
 
@@ -44,6 +45,7 @@ class ServeOptions:
         tls_certificate: PEM file with the certificate chain, or None for plain text.
         tls_key: PEM file with the private key.
         tls_client_ca: PEM file of the authorities of clients, or None to let in all.
+        cors: which pages of other origins may call, or None for none.
         protocol: how the Open Inference Protocol is spoken.
         repository: which models are served, when the target is a folder of models.
         log: what is logged, and how.
@@ -64,6 +66,7 @@ class ServeOptions:
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_client_ca: str | None = None
+    cors: CorsPolicy | None = None
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
     repository: RepositoryOptions = field(default_factory=RepositoryOptions)
     log: LogOptions = field(default_factory=LogOptions)

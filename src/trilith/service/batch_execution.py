@@ -65,7 +65,7 @@ class BatchExecution:
         """Runs the decoded calls together, and answers each by itself."""
         shared = _shared_context(hosted.where, calls)
         enter(shared, any(call.meta.trace for call in calls))
-        results = await self._execute(hosted, calls, items)
+        results = await self._execute(hosted, shared, calls, items)
         logged: set[int] = set()
         for call, result in zip(calls, results, strict=True):
             call.context.timeline.children.extend(shared.timeline.children)
@@ -84,12 +84,17 @@ class BatchExecution:
             except USER_ERRORS as error:
                 self._fail(call, hosted, error)
 
-    async def _execute(self, hosted: HostedMethod, calls: Sequence[ServiceCall], items: Sequence[Item]) -> list[Any]:
+    async def _execute(
+        self, hosted: HostedMethod, shared: Context, calls: Sequence[ServiceCall], items: Sequence[Item]
+    ) -> list[Any]:
         """The results of a batch, an exception where an item failed. A method that may run twice is tried in halves."""
         results: list[Any] = []
         halves = Halves(len(items), repeatable=hosted.spec.options.idempotent)
         for first, past in halves:
             try:
+                shared.joined = tuple(call.context for call in calls[first:past])
+                for context in shared.joined:
+                    context.answer = None  # of a run that failed
                 results += await self._execute_once(hosted, calls[first:past], items[first:past])
             except USER_ERRORS as error:
                 if isinstance(error, asyncio.CancelledError) and from_outside():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from trilith.core.context import Context
 from trilith.core.timeline import DECODED, ENCODED, INFER
 from trilith.service.batching import Item, columns, split_results
 from trilith.service.call import PLAIN_RESULT, ServiceCall
@@ -88,10 +89,11 @@ class HostedMethod:
         else:
             headers = call.meta.headers
             content_type, buffers = self._encoder.encode(value, headers.get("accept") if headers else None)
-        timeline = call.context.timeline
+        context = call.context
+        timeline = context.timeline
         timeline.mark(ENCODED, _now())
-        if call.meta.trace:
-            return ResultMeta(content_type, timeline=timeline.to_builtins()), buffers
+        if call.meta.trace or context.answer is not None:
+            return answer_meta(content_type, context, trace=call.meta.trace), buffers
         meta = self._metas.get(content_type)
         if meta is None:
             meta = self._metas[content_type] = ResultMeta(content_type)
@@ -114,3 +116,12 @@ class HostedMethod:
             ServiceError: there is not one for each item.
         """
         return split_results(self.where, results, count)
+
+
+def answer_meta(content_type: str, context: Context, *, trace: bool) -> ResultMeta:
+    """The envelope of an answer of which the method has said something, or whose timeline is wanted."""
+    timeline = context.timeline.to_builtins() if trace else None
+    answer = context.answer
+    if answer is None or content_type == NATIVE_CONTENT_TYPE:  # another service gets the value alone
+        return ResultMeta(content_type, timeline)
+    return ResultMeta(content_type, timeline, answer.status, answer.fields)

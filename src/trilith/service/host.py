@@ -39,7 +39,7 @@ from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
 from trilith.service.codecs.media import JSON
 from trilith.service.codecs.request import Arguments
 from trilith.service.depends import Wiring
-from trilith.service.execution import Answer, HostedMethod
+from trilith.service.execution import Answer, HostedMethod, answer_meta
 from trilith.service.failure import explain
 from trilith.service.lifecycle import enter as enter_instance
 from trilith.service.lifecycle import leave as leave_instance
@@ -196,6 +196,7 @@ class ServiceHost:
         now = _now()
         call.working = True
         context = call.context
+        context.temporary_files = self._uploads
         context.timeline.stamps.append((STARTED, now))
         latest = now + hosted.timeout_s
         deadline = context.deadline
@@ -235,6 +236,9 @@ class ServiceHost:
             call.on_end = None  # it may hold the call: no cycle is left behind
         if call.folder is not None:
             call.folder.remove()
+        if call.context.folder is not None:
+            # Not here: the method may have put much into it. A replica's end takes along what is not removed by then.
+            self._loop.run_in_executor(None, call.context.folder.remove)
 
     def _fail(self, call: ServiceCall, hosted: HostedMethod, error: BaseException, *, logged: bool = False) -> None:
         end_if_forked()
@@ -264,7 +268,9 @@ class ServiceHost:
             call.context.timeline.stamps.append((DECODED, _now()))
             value = await hosted.function(*arguments.args, **arguments.kwargs)
             end_if_forked()
-            call.finish(PLAIN_RESULT, (hosted.encode_plain(value),))
+            body = hosted.encode_plain(value)
+            context = call.context
+            call.finish(PLAIN_RESULT if context.answer is None else answer_meta(JSON, context, trace=False), (body,))
         except asyncio.CancelledError as error:
             self._cancelled((call,), hosted, error)
         except USER_ERRORS as error:

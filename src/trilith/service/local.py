@@ -21,6 +21,7 @@ from trilith.service.lifecycle import lifecycle_of
 from trilith.service.local_batches import LocalBatches
 from trilith.service.ports import ModelCaller, Placement
 from trilith.service.spec import MethodSpec, ServiceSpec, no_method
+from trilith.service.tracing import Nested
 
 
 def build(spec: ServiceSpec, wiring: Wiring) -> Any:
@@ -102,7 +103,8 @@ class InProcessCaller:
         spec = self._method(method)
         run = functools.partial(self._run, spec)
         if spec.options.batch is None:
-            return await run(args, kwargs)
+            with Nested():
+                return await run(args, kwargs)
         queues = self._batches.setdefault(asyncio.get_running_loop(), {})
         queue = queues.get(method)
         if queue is None:
@@ -112,10 +114,11 @@ class InProcessCaller:
     def call_here(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a synchronous method, run in this thread."""
         spec = self._method(method)
-        if spec.options.batch is None:
-            return self._run_here(spec, args, kwargs)
-        positional, named = columns(spec.signature, [(args, kwargs)])
-        [result] = split_results(spec.where, self._run_here(spec, tuple(positional), named), 1)
+        with Nested():
+            if spec.options.batch is None:
+                return self._run_here(spec, args, kwargs)
+            positional, named = columns(spec.signature, [(args, kwargs)])
+            [result] = split_results(spec.where, self._run_here(spec, tuple(positional), named), 1)
         if isinstance(result, BaseException):
             raise result
         return result

@@ -15,11 +15,13 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+from trilith.core.context import current_context
 from trilith.core.foreign import named_error
 from trilith.errors import Cancelled, InvalidConfig, ServiceError
 from trilith.runtime import CallBatch, CallQueue, Halves, QueuedCall
 from trilith.service.batching import Item, columns, split_results
 from trilith.service.spec import MethodSpec
+from trilith.service.tracing import Nested, nested
 from trilith.service.user_errors import USER_ERRORS
 
 _now: Final = time.monotonic
@@ -117,7 +119,7 @@ class LocalBatches:
     async def _run(self, batch: CallBatch[_LocalCall]) -> None:
         live = batch.live
         if live:
-            results = await self._results([waiting.item for waiting in live])
+            results = await self._results(live)
             for waiting, result in zip(live, results, strict=True):
                 waiting.settle(result)
 
@@ -134,13 +136,13 @@ class LocalBatches:
                 waiting.settle(failure)
         self._pump()
 
-    async def _results(self, items: Sequence[Item]) -> list[Any]:
+    async def _results(self, calls: Sequence[_LocalCall]) -> list[Any]:
         """One result for each item, an exception where it failed. What may run twice is tried again in halves."""
         results: list[Any] = []
-        halves = Halves(len(items), repeatable=self._spec.options.idempotent)
+        halves = Halves(len(calls), repeatable=self._spec.options.idempotent)
         for first, past in halves:
             try:
-                results += await self._once(items[first:past])
+                results += await self._once(calls[first:past])
             except asyncio.CancelledError:
                 raise
             except USER_ERRORS as error:
@@ -148,11 +150,13 @@ class LocalBatches:
                     results += [error] * (past - first)
         return results
 
-    async def _once(self, items: Sequence[Item]) -> list[Any]:
+    async def _once(self, calls: Sequence[_LocalCall]) -> list[Any]:
+        contexts = [nested(waiting.circumstances.get(current_context)) for waiting in calls]
         try:
-            positional, named = columns(self._spec.signature, items)
-            answered = await self._run_method(tuple(positional), named)
-            return split_results(self._spec.where, answered, len(items))
+            positional, named = columns(self._spec.signature, [waiting.item for waiting in calls])
+            with Nested(contexts):
+                answered = await self._run_method(tuple(positional), named)
+            return split_results(self._spec.where, answered, len(calls))
         except asyncio.CancelledError as escaped:
             task = asyncio.current_task()
             if task is not None and task.cancelling():

@@ -49,7 +49,16 @@ class RemoteServiceCaller:
             decoder = self._decoders[method] = self._make_decoder(method)
         context = context_of_call()
         trace = tracing.get()
-        meta = CallMeta(self._spec.name, method, NATIVE_CONTENT_TYPE, context.request_id, None, trace)
+        meta = CallMeta(
+            self._spec.name,
+            method,
+            NATIVE_CONTENT_TYPE,
+            context.request_id,
+            None,
+            trace,
+            client=context.client,
+            identity=context.identity,
+        )
         buffers = native.pack_call(args, kwargs)
         child = context.timeline.child(f"call {self._spec.name}.{method}", _FLOOR)
         child.mark(SENT, time.monotonic())

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from trilith.core.identity import Identity
 from trilith.errors import InvalidInput
 
 NATIVE_CONTENT_TYPE: Final = "application/x-trilith"
@@ -30,6 +31,8 @@ class CallMeta(msgspec.Struct, array_like=True, frozen=True):
         headers: the caller's request headers that the service may read (`accept` among them), keys in lower case.
         trace: whether the answer must carry its timeline.
         query: the raw query string of the HTTP request.
+        client: the address of the client, `host:port`.
+        identity: who the caller is, when that was checked.
     """
 
     service: str
@@ -39,6 +42,8 @@ class CallMeta(msgspec.Struct, array_like=True, frozen=True):
     headers: dict[str, str] | None = None
     trace: bool = False
     query: str = ""
+    client: str = ""
+    identity: Identity | None = None
 
 
 class ResultMeta(msgspec.Struct, array_like=True, frozen=True):
@@ -47,10 +52,14 @@ class ResultMeta(msgspec.Struct, array_like=True, frozen=True):
     Attributes:
         content_type: encoding of the buffers.
         timeline: `Timeline.to_builtins()` when the call asked for it, else None.
+        status: of the answer over HTTP.
+        headers: further headers of it, checked where they were set.
     """
 
     content_type: str
     timeline: Any = None
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -72,13 +81,15 @@ def pack_call(
     *,
     trace: bool,
     query: str,
+    client: str,
+    identity: Identity | None,
 ) -> bytes:
     """The envelope of the `CallMeta` with these fields, which is not made: the way of each request.
 
     Args:
         headers: may be packed already (`pack_headers`).
     """
-    return _encoder.encode((service, method, content_type, request_id, headers, trace, query))
+    return _encoder.encode((service, method, content_type, request_id, headers, trace, query, client, identity))
 
 
 def pack_headers(headers: dict[str, str]) -> msgspec.Raw:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trilith.core.identity import Identity
 from trilith.errors import InvalidInput, UnsupportedMediaType
 from trilith.orchestration.engine.call_headers import read_headers
 from trilith.wire.calls import CallMeta, pack_call, pack_headers, pack_meta, unpack_call
@@ -16,18 +17,27 @@ texts = st.text(max_size=20)
 headers = st.dictionaries(texts, texts, max_size=5)
 
 
-@given(texts, texts, texts, texts, headers, st.booleans(), texts)
+identities = st.none() | st.builds(Identity, name=texts, kind=st.just("key"), claims=headers)
+
+
+@given(texts, texts, texts, texts, headers, st.booleans(), texts, texts, identities)
 def test_an_envelope_from_fields_is_that_of_the_struct(
-    service, method, content_type, request_id, headers, trace, query
+    service, method, content_type, request_id, headers, trace, query, client, identity
 ):
-    meta = CallMeta(service, method, content_type, request_id, headers, trace, query)
+    meta = CallMeta(service, method, content_type, request_id, headers, trace, query, client, identity)
     for given_headers in (headers, pack_headers(headers)):
-        packed = pack_call(service, method, content_type, request_id, given_headers, trace=trace, query=query)
+        packed = pack_call(
+            *(service, method, content_type, request_id, given_headers),
+            trace=trace,
+            query=query,
+            client=client,
+            identity=identity,
+        )
         assert packed == pack_meta(meta)
 
 
 def forwarded(*raw: tuple[bytes, bytes]) -> dict[str, str] | None:
-    packed = pack_call("s", "m", "", "id", read_headers(raw).forwarded, trace=False, query="")
+    packed = pack_call("s", "m", "", "id", read_headers(raw).forwarded, trace=False, query="", client="", identity=None)
     return unpack_call(packed).headers
 
 

@@ -6,12 +6,13 @@ An application is a callable that takes an `HttpRequest`; see `HttpApp`.
 
 from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.server import HttpServer
-from trilith.net.http1.state import ErrorForm, HttpApp, usual_form
+from trilith.net.http1.state import AnswerHeaders, ErrorForm, HttpApp, usual_form
 from trilith.net.http1.statistics import HttpStatistics
 from trilith.net.http1.tls import tls_context
 from trilith.wire.http1 import HttpLimits
 
 __all__ = [
+    "AnswerHeaders",
     "ErrorForm",
     "HttpApp",
     "HttpLimits",

@@ -30,7 +30,7 @@ from trilith.net.http1.gate import ReadGate
 from trilith.net.http1.http2_connection import HttpOverHttp2
 from trilith.net.http1.outbound import Buffer, Outbound
 from trilith.net.http1.request import HttpRequest, request_of
-from trilith.net.http1.state import ErrorForm, ServerState
+from trilith.net.http1.state import AnswerHeaders, ErrorForm, ServerState
 from trilith.wire.http1 import InboundBody, Refusal, RequestReader, refusal
 
 _HTTP2_START: Final = b"PRI * HTTP/2"
@@ -291,6 +291,11 @@ class HttpConnection(asyncio.Protocol):
     def error_form(self) -> ErrorForm:
         """How errors are told."""
         return self._state.error_form
+
+    @property
+    def answer_headers(self) -> AnswerHeaders | None:
+        """What is said in every answer."""
+        return self._state.answer_headers
 
     def send_continue(self) -> None:
         """Tells the client to go on and send the body."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from trilith.errors import Bug
 from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.request import HttpRequest
-from trilith.net.http1.state import ErrorForm
+from trilith.net.http1.state import AnswerHeaders, ErrorForm
 from trilith.wire.http1 import HttpLimits, InboundBody
 from trilith.wire.http2 import EncodedHeaders, ErrorCode, RequestHead
 from trilith.wire.http2_heads import Http2Heads
@@ -122,6 +122,11 @@ class Http2Exchange:
     def error_form(self) -> ErrorForm:
         """See `HttpSink`."""
         return self._connection.state.error_form
+
+    @property
+    def answer_headers(self) -> AnswerHeaders | None:
+        """See `HttpSink`."""
+        return self._connection.state.answer_headers
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

@@ -11,7 +11,7 @@ from trilith.wire.http1 import HttpLimits
 
 if TYPE_CHECKING:
     from trilith.net.http1.request import HttpRequest
-    from trilith.net.http1.state import ErrorForm
+    from trilith.net.http1.state import AnswerHeaders, ErrorForm
 
 Head = Any
 """The head of an answer as its protocol writes it: made by `heads`, handed to `send_answer` or `begin_answer`."""
@@ -69,6 +69,11 @@ class HttpSink(Protocol):
     @property
     def error_form(self) -> ErrorForm:
         """How errors are told."""
+        ...
+
+    @property
+    def answer_headers(self) -> AnswerHeaders | None:
+        """What is said in every answer."""
         ...
 
     @property

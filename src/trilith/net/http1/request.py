@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from trilith.core.identity import Identity
 from trilith.errors import Bug, InvalidInput, PayloadTooLarge, ServiceError, TrilithError
 from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.streaming import send_stream
@@ -46,6 +47,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         received_at: the monotonic instant, in seconds, when the whole request was here, or when the application was
             called before that.
         complete: the whole body is here.
+        identity: who the client is, when an application has found that out.
         on_disconnect: set by an application that answers later without a task; called once if the client goes before.
     """
 
@@ -65,6 +67,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     # How far it is.
     received_at: float = 0.0
     complete: bool = False
+    identity: Identity | None = None
     on_disconnect: Callable[[], None] | None = None
     _body: InboundBody | None = None
     _phase: int = _OPEN
@@ -216,6 +219,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         if status >= 400:
             http_failed(self.request_id, self.method, self.path, status, body)
         connection = self._connection
+        if connection.answer_headers is not None:
+            headers = connection.answer_headers(self, headers)
         keep = connection.will_keep(self)
         head = connection.heads.sized(
             status, content_type, len(body), self.request_id, headers, keep=keep, http10=self.http10

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trilith.net.http1.connection import HttpConnection
-from trilith.net.http1.state import ErrorForm, HttpApp, ServerState, usual_form
+from trilith.net.http1.state import AnswerHeaders, ErrorForm, HttpApp, ServerState, usual_form
 from trilith.net.http1.statistics import HttpCounters, HttpStatistics
 from trilith.net.listeners import Listeners
 from trilith.wire.http1 import HttpLimits
@@ -24,6 +24,7 @@ class HttpServer:
         app: answers the requests; see `HttpApp`.
         limits: bounds on what clients may send and how long they may take.
         ssl: serves TLS with this context (see `tls_context`); None serves plain text.
+        answer_headers: what is said in every answer, those included that no application has given; None for nothing.
         error_form: how errors are told that no application has answered, or that one answers by `respond_error`.
     """
 
@@ -34,11 +35,13 @@ class HttpServer:
         limits: HttpLimits | None = None,
         ssl: tls.SSLContext | None = None,
         error_form: ErrorForm = usual_form,
+        answer_headers: AnswerHeaders | None = None,
     ) -> None:
         self._app = app
         self._limits = limits if limits is not None else HttpLimits()
         self._ssl = ssl
         self._error_form = error_form
+        self._answer_headers = answer_headers
         self._state: ServerState | None = None
         self._listeners = Listeners()
 
@@ -57,7 +60,9 @@ class HttpServer:
             SetupError: the system refuses, or the server was started before.
         """
         self._listeners.bind(host, port, sockets)
-        state = self._state = ServerState(self._app, self._limits, asyncio.get_running_loop(), self._error_form)
+        state = self._state = ServerState(
+            self._app, self._limits, asyncio.get_running_loop(), self._error_form, self._answer_headers
+        )
         await self._listeners.serve(
             lambda: HttpConnection(state),
             ssl=self._ssl,

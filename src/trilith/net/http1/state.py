@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,10 @@ ErrorForm = Callable[["HttpRequest", TrilithError, int], tuple[int, bytes]]
 and the body (JSON) that are sent. A request that was refused before its head could be read has no path."""
 
 
+AnswerHeaders = Callable[["HttpRequest", Sequence[tuple[bytes, bytes]]], Sequence[tuple[bytes, bytes]]]
+"""The headers of an answer, whoever gives it: from the request and those that it would have, those that are sent."""
+
+
 def usual_form(request: HttpRequest, error: TrilithError, status: int) -> tuple[int, bytes]:
     """`{"error": {"code": ..., "message": ..., "request_id": ...}}`."""
     return status, error_body(error, request.request_id)
@@ -49,12 +53,14 @@ class ServerState:
         turned_away: those over the limit, until they have read why.
         draining: no further request is taken after those that have begun.
         error_form: how errors are told.
+        answer_headers: what is said in every answer; None for nothing.
         empty: called when the last connection is gone.
     """
 
     __slots__ = (
         "_id_prefix",
         "_id_sequence",
+        "answer_headers",
         "app",
         "connections",
         "counters",
@@ -77,8 +83,10 @@ class ServerState:
         limits: HttpLimits,
         loop: asyncio.AbstractEventLoop,
         error_form: ErrorForm = usual_form,
+        answer_headers: AnswerHeaders | None = None,
     ) -> None:
         self.app = app
+        self.answer_headers = answer_headers
         self.error_form = error_form
         self.limits = limits
         self.loop = loop

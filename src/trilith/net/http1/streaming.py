@@ -28,8 +28,9 @@ async def send_stream(
         nonlocal begun, keep, chunked
         chunked = not request.http10
         keep = chunked and connection.will_keep(request)
+        said = headers if connection.answer_headers is None else connection.answer_headers(request, headers)
         head = connection.heads.unsized(
-            status, content_type, request.request_id, headers, keep=keep, http10=request.http10
+            status, content_type, request.request_id, said, keep=keep, http10=request.http10
         )
         if not request.begin_stream():
             raise _client_gone()

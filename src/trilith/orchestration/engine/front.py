@@ -137,6 +137,8 @@ def _pending(
             headers.forwarded,
             trace=headers.trace,
             query=request.query,
+            client=request.peer,
+            identity=request.identity,
         ),
         (body,),
         received_at=request.received_at,

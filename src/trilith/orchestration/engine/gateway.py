@@ -33,6 +33,7 @@ from trilith.orchestration.connections import ConnectionBounds, connection_bound
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.application import Application, read_application
 from trilith.orchestration.engine.control_channel import ControlChannel
+from trilith.orchestration.engine.door import CorsDoor
 from trilith.orchestration.engine.front import HttpFront
 from trilith.orchestration.engine.launch import GatewayArguments
 from trilith.orchestration.engine.model_calls import ModelDesk
@@ -107,8 +108,13 @@ class Gateway:
             front, self._router, self._runtime, self._metrics, application_comes=not arguments.repositories
         )
         http_limits, grpc_limits, admin_limits = _limits(arguments.max_body_bytes)
+        door = None if arguments.cors is None else CorsDoor(front, arguments.cors)
         http = HttpServer(
-            front, limits=http_limits, ssl=_tls(arguments, "h2", "http/1.1"), error_form=oip_http.error_form
+            front if door is None else door,
+            limits=http_limits,
+            ssl=_tls(arguments, "h2", "http/1.1"),
+            error_form=oip_http.error_form,
+            answer_headers=None if door is None else door.headers,
         )
         services = oip_services(oip_grpc, self._runtime)
         grpc = GrpcServer(services, streaming=services.streaming, limits=grpc_limits, ssl=_tls(arguments, "h2"))

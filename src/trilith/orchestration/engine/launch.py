@@ -6,6 +6,7 @@ import msgspec
 
 from trilith.core.log_options import LogOptions
 from trilith.orchestration.spec import RepositoryOptions
+from trilith.wire.cors import CorsPolicy
 from trilith.wire.oip_options import ProtocolOptions
 
 
@@ -23,6 +24,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         tls_certificate: PEM file, or None.
         tls_key: PEM file, or None.
         tls_client_ca: PEM file, or None.
+        cors: which pages of other origins may call, or None for none.
         protocol: how the Open Inference Protocol is spoken.
         repository: which of their models are served.
         log: what is logged, and how.
@@ -40,6 +42,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     tls_certificate: str | None
     tls_key: str | None
     tls_client_ca: str | None
+    cors: CorsPolicy | None
     protocol: ProtocolOptions
     repository: RepositoryOptions
     loads: str

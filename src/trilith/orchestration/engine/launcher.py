@@ -137,6 +137,7 @@ class Launcher:
             tls_certificate=options.tls_certificate,
             tls_key=options.tls_key,
             tls_client_ca=options.tls_client_ca,
+            cors=options.cors,
             protocol=options.protocol,
             repository=options.repository,
             loads=str(self._uploads / _LOADS),

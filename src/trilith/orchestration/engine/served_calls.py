@@ -146,4 +146,11 @@ def _flat(groups: Sequence[Sequence[Buffer]]) -> list[Buffer]:
 
 def _context(name: str, meta: CallMeta, incoming: IncomingCall, deadline: float | None) -> Context:
     timeline = Timeline(f"service {name}.{meta.method}", 2, [(RECEIVED, incoming.received_at)])
-    return Context(request_id=meta.request_id, timeline=timeline, deadline=deadline, headers=meta.headers or {})
+    return Context(
+        request_id=meta.request_id,
+        timeline=timeline,
+        deadline=deadline,
+        headers=meta.headers or {},
+        client=meta.client,
+        identity=meta.identity,
+    )

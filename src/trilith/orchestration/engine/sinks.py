@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final
 
 from trilith.core.timeline import Timeline
 from trilith.errors import Bug, TrilithError
@@ -13,6 +14,11 @@ from trilith.net.transport import Buffer, IncomingCall
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.telemetry import TimelineShelf
 from trilith.wire.calls import ResultMeta, pack_meta, unpack_result
+
+_KNOWN_BYTES: Final = 80
+
+_Head = tuple[bytes, int, tuple[tuple[bytes, bytes], ...]]
+"""Content type, status and further headers of an answer."""
 
 
 class HttpSink:
@@ -30,20 +36,30 @@ class HttpSink:
         if call.trace:
             result = unpack_result(meta)
             nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            header = self._timelines.header(call.timeline(nested))
-            self._request.respond(200, body, content_type=result.content_type.encode("latin-1"), headers=(header,))
+            timeline = self._timelines.header(call.timeline(nested))
+            content_type, status, headers = _head(result)
+            self._request.respond(status, body, content_type=content_type, headers=(*headers, timeline))
         else:
-            self._request.respond(200, body, content_type=_content_type(meta))
+            content_type, status, headers = (_known_head if len(meta) <= _KNOWN_BYTES else _read_head)(meta)
+            self._request.respond(status, body, content_type=content_type, headers=headers)
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:
         """Writes the error."""
         self._request.respond_error(error)
 
 
-@lru_cache(maxsize=128)
-def _content_type(meta: bytes) -> bytes:
-    """The content type of an answer without a timeline. A method's answers nearly all have the same."""
-    return unpack_result(meta).content_type.encode("latin-1")
+def _head(result: ResultMeta) -> _Head:
+    headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in result.headers)
+    return result.content_type.encode("latin-1"), result.status, headers
+
+
+def _read_head(meta: bytes) -> _Head:
+    return _head(unpack_result(meta))
+
+
+_known_head: Final = lru_cache(maxsize=128)(_read_head)
+"""The heads of answers without a timeline: a method's answers nearly all have the same. Long ones are read each time:
+they say something of one call alone."""
 
 
 class AwaitedHttpSink(HttpSink):

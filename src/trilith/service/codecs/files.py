@@ -8,20 +8,18 @@ Rule 3: no room for an upload is nobody's mistake but a lack of the server's: th
 
 from __future__ import annotations
 
-import errno
 import mimetypes
 import os
 import pathlib
 import re
 import shutil
-import tempfile
 from typing import Final
 
+from trilith.core.temporary_folder import NO_ROOM, make_folder
 from trilith.errors import Cancelled, CapacityError
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._ -]+")
 _MAX_NAME: Final = 100
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE)
 
 
 def safe_name(filename: str | None, content_type: str = "") -> str:
@@ -62,7 +60,7 @@ class RequestFolder:
         """
         try:
             if self._path is None:
-                self._path = self._made()
+                self._path = make_folder(self._parent)
             self._count += 1
             folder = self._path / str(self._count)
             folder.mkdir()
@@ -72,7 +70,7 @@ class RequestFolder:
             if not self._removed:
                 raise
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if error.errno not in NO_ROOM:
                 raise
             raise CapacityError(
                 f"the server has no room for an upload ({len(body)} bytes) among its temporary files "
@@ -82,13 +80,6 @@ class RequestFolder:
             self.remove()
             raise Cancelled("the request was given up while its uploads were saved")
         return saved
-
-    def _made(self) -> pathlib.Path:
-        parent = self._parent
-        if parent is not None:
-            for folder in (parent.parent, parent):  # who tidies up temporary files may have removed them
-                folder.mkdir(mode=0o700, exist_ok=True)
-        return pathlib.Path(tempfile.mkdtemp(prefix="trilith-", dir=parent))
 
     def remove(self) -> None:
         """Removes the folder and all in it."""

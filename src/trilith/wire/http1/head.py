@@ -8,32 +8,16 @@ Rule 3: the part that does not change between answers is made once: per status a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
+from trilith.core.header_fields import SERVERS_OWN, TOKEN, VALUE
 from trilith.errors import ServiceError
 
 Headers = Sequence[tuple[bytes, bytes]]
 
 _REASONS: Final = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
-_TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
-_RESERVED: Final = frozenset(
-    (
-        b"connection",
-        b"content-length",
-        b"content-type",
-        b"date",
-        b"keep-alive",
-        b"server",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"x-request-id",
-    )
-)
 _MAX_CACHED: Final = 512  # a service that makes up content types must not grow the cache
 
 _KEEP_ALIVE: Final = b"\r\nconnection: keep-alive"
@@ -143,7 +127,7 @@ def check_start(status: int, content_type: bytes) -> None:
     """
     if not 200 <= status <= 599:
         raise ServiceError(f"the status of an answer must be a whole number from 200 to 599, got {status!r}")
-    if not _VALUE.fullmatch(content_type):
+    if not VALUE.fullmatch(content_type):
         raise ServiceError(f"the content type of an answer must be printable, got {content_type!r:.100}")
 
 
@@ -154,11 +138,11 @@ def check_headers(headers: Headers) -> None:
         ServiceError: the first of them.
     """
     for name, value in headers:
-        if not _TOKEN.fullmatch(name):
+        if not TOKEN.fullmatch(name):
             raise ServiceError(f"the name of an answer's header must be a token (RFC 9110 5.6.2), got {name!r:.100}")
-        if name.lower() in _RESERVED:
+        if name.lower() in SERVERS_OWN:
             raise ServiceError(f"the server writes the header {name.decode()!r} itself: leave it out")
-        if not _VALUE.fullmatch(value):
+        if not VALUE.fullmatch(value):
             raise ServiceError(
                 f"the value of the header {name.decode()!r} must not have control characters or line ends"
             )

@@ -1,0 +1,31 @@
+"""What a header of an answer may be (RFC 9110, section 5), and which ones only the server writes."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""The name of a header, and of a cookie."""
+
+VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+"""Its value: no control character, and so no line end."""
+
+SERVERS_OWN: Final = frozenset(
+    (
+        b"connection",
+        b"content-length",
+        b"content-type",
+        b"date",
+        b"http2-settings",
+        b"keep-alive",
+        b"proxy-connection",
+        b"server",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-request-id",
+    )
+)
+"""What frames a message or is the same in all of them: written in one place, and refused from anybody else."""
