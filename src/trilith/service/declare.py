@@ -79,6 +79,8 @@ def service(
     threads: int = ...,
     concurrency: int | None = None,
     max_waiting: int = ...,
+    proto: str = "",
+    rpc: str = "",
     route: str | None = None,
     batch: None = None,
     idempotent: bool = False,
@@ -94,6 +96,8 @@ def service(
     threads: int = ...,
     concurrency: int | None = None,
     max_waiting: int = ...,
+    proto: str = "",
+    rpc: str = "",
     route: str | None = None,
     idempotent: bool = False,
 ) -> BatchFunction: ...
@@ -102,8 +106,8 @@ def service(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     Args:
         target: the class or function, when used without brackets.
-        options: name, replicas, cpu, timeout_s, threads, concurrency, max_waiting: see `ServiceOptions`. A function
-            takes those of `@trilith.api` too.
+        options: name, replicas, cpu, timeout_s, threads, concurrency, max_waiting, proto, rpc: see `ServiceOptions`. A
+            function takes those of `@trilith.api` too.
 
     Raises:
         InvalidConfig: an option is unknown or wrong, or the class declares nothing that could be served.

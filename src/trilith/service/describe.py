@@ -17,6 +17,7 @@ import msgspec
 from trilith.errors import InvalidConfig
 from trilith.service.codecs.request import accepted_types
 from trilith.service.codecs.result import offered_types
+from trilith.service.describe_rpc import GrpcDescription, describe_grpc
 from trilith.service.signature import Kind, MethodSignature, ValueType
 from trilith.service.spec import MethodSpec, ServiceSpec, spec_of
 
@@ -101,7 +102,10 @@ class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServiceDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """One service: options as in `ServiceOptions`, methods, and names of what it depends on by attribute."""
+    """One service: options as in `ServiceOptions`, methods, and names of what it depends on by attribute.
+
+    `grpc`: what it offers over gRPC, or None.
+    """
 
     name: str
     methods: list[MethodDescription]
@@ -114,6 +118,7 @@ class ServiceDescription(msgspec.Struct, frozen=True, kw_only=True):
     dependencies: dict[str, str]
     models: list[ModelUse]
     documentation: str = ""
+    grpc: GrpcDescription | None = None
 
     def method(self, name: str) -> MethodDescription | None:
         """The method of that name, or None."""
@@ -192,11 +197,12 @@ def describe(target: object) -> AppDescription:
         for method in spec.methods.values():
             schemas.want(method)
     definitions = schemas.resolve()
-    services = [_service(spec, schemas) for spec in specs]
+    grpc = describe_grpc(specs)
+    services = [_service(spec, schemas, grpc.get(spec.name)) for spec in specs]
     return AppDescription(name=specs[0].name, services=services, definitions=definitions)
 
 
-def _service(spec: ServiceSpec, schemas: _Schemas) -> ServiceDescription:
+def _service(spec: ServiceSpec, schemas: _Schemas, grpc: GrpcDescription | None) -> ServiceDescription:
     options = spec.options
     return ServiceDescription(
         name=spec.name,
@@ -213,6 +219,7 @@ def _service(spec: ServiceSpec, schemas: _Schemas) -> ServiceDescription:
             ModelUse(attribute=name, reference=model.reference, placement=model.placement)
             for name, model in spec.models.items()
         ],
+        grpc=grpc,
     )
 
 

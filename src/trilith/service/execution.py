@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.context import Context
 from trilith.core.timeline import DECODED, ENCODED, INFER
+from trilith.errors import NotFound
 from trilith.service.batching import Item, columns, split_results
 from trilith.service.call import PLAIN_RESULT, ServiceCall
 from trilith.service.codecs.files import RequestFolder
@@ -20,7 +21,10 @@ from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.request import Arguments, RequestDecoder
 from trilith.service.codecs.result import ResultEncoder
 from trilith.service.spec import MethodSpec
-from trilith.wire.calls import NATIVE_CONTENT_TYPE, ResultMeta
+from trilith.wire.calls import MESSAGE_CONTENT_TYPE, NATIVE_CONTENT_TYPE, ResultMeta
+
+if TYPE_CHECKING:
+    from trilith.service.proto.binding import BoundMethod
 
 _LARGE_BYTES: Final = 64 * 1024
 _now: Final = time.monotonic
@@ -47,6 +51,7 @@ class HostedMethod:
         # JSON's own types alone, and no thread: what `ServiceHost` has a short way for.
         self.plain = self.asynchronous and not self.batched and self._decoder.plain and self._encoder.plain
         self._metas = {JSON: PLAIN_RESULT}
+        self._messages: BoundMethod | None = None
 
     def prepare(self) -> None:
         """Builds the codecs.
@@ -56,11 +61,13 @@ class HostedMethod:
         """
         self._decoder.prepare()
         self._encoder.prepare()
+        if self.spec.service.options.proto:
+            self._messages = self.spec.service.grpc.methods.get(self.spec.name)
 
     def heavy_body(self, call: ServiceCall) -> bool:
         """Whether decoding this body would hold up an event loop."""
         if sum(len(buffer) for buffer in call.buffers) <= _LARGE_BYTES:
-            return False
+            return call.meta.content_type == MESSAGE_CONTENT_TYPE and self._messages is None
         return self._decoder.heavy(call.meta.content_type)
 
     def decode(self, call: ServiceCall) -> Arguments:
@@ -71,9 +78,12 @@ class HostedMethod:
         """
         if self._decoder.files:
             call.folder = RequestFolder(self._uploads)
-        arguments = self._decoder.decode(
-            call.meta.content_type, call.buffers, folder=call.folder, query=call.meta.query
-        )
+        if call.meta.content_type == MESSAGE_CONTENT_TYPE:
+            arguments = self._message_codec().reader.decode(call.buffers[0], call.folder)
+        else:
+            arguments = self._decoder.decode(
+                call.meta.content_type, call.buffers, folder=call.folder, query=call.meta.query
+            )
         call.context.timeline.mark(DECODED, _now())
         return arguments
 
@@ -86,6 +96,9 @@ class HostedMethod:
         buffers: Sequence[Buffer]
         if call.meta.content_type == NATIVE_CONTENT_TYPE:
             content_type, buffers = NATIVE_CONTENT_TYPE, self._encoder.encode_native(value)
+        elif call.meta.content_type == MESSAGE_CONTENT_TYPE:
+            checked = self._encoder.checked(value)
+            content_type, buffers = MESSAGE_CONTENT_TYPE, (self._message_codec().writer.encode(checked),)
         else:
             headers = call.meta.headers
             content_type, buffers = self._encoder.encode(value, headers.get("accept") if headers else None)
@@ -98,6 +111,14 @@ class HostedMethod:
         if meta is None:
             meta = self._metas[content_type] = ResultMeta(content_type)
         return meta, buffers
+
+    def _message_codec(self) -> BoundMethod:
+        """How messages of gRPC are read and written; worked out at the first one."""
+        if self._messages is None:
+            self._messages = self.spec.service.grpc.methods.get(self.spec.name)
+        if self._messages is None:
+            raise NotFound(f"{self.where} is not offered over gRPC")
+        return self._messages
 
     def ran(self, calls: Sequence[ServiceCall]) -> None:
         """Stamps the end of the method itself."""

@@ -14,6 +14,8 @@ from trilith.errors import InvalidConfig
 from trilith.wire.batches import LARGEST_BATCH
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_PROTO: Final = re.compile(r"[^\0]+\.(?:proto|binpb|desc|pb)")
+_RPC: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _ROUTE: Final = re.compile(r"/[A-Za-z0-9_./~-]*")
 _DEFAULT_THREADS: Final = 4
 _DEFAULT_TIMEOUT_S: Final = 60.0
@@ -67,6 +69,10 @@ class ServiceOptions:
         concurrency: calls that one replica takes at a time; None: `threads` when all methods are synchronous, else 64.
         max_waiting: how many calls may wait while no replica has room; one more is refused with `queue_full`. Each
             batched method has a queue of that bound for itself, all other methods share one.
+        proto: a `.proto` file (or a descriptor set, `.binpb`) that is served as it stands over gRPC; the path is
+            relative to the file that declares the service. "" for none.
+        rpc: which gRPC service it is, `package.Service`; "" for the only one in `proto`, and without that for a name
+            made of the service's own: `line_reader.LineReader`.
     """
 
     name: str = ""
@@ -76,6 +82,8 @@ class ServiceOptions:
     threads: int = _DEFAULT_THREADS
     concurrency: int | None = None
     max_waiting: int = _DEFAULT_MAX_WAITING
+    proto: str = ""
+    rpc: str = ""
 
     def __post_init__(self) -> None:
         if self.name != "" and not _is_text(self.name, _NAME):
@@ -88,6 +96,16 @@ class ServiceOptions:
         if self.concurrency is not None:
             _whole("service: concurrency", self.concurrency, 1, 65536)
         _whole("service: max_waiting", self.max_waiting, 1, 1 << 20)
+        if self.proto != "" and not _is_text(self.proto, _PROTO):
+            raise InvalidConfig(
+                f"service: proto must be the path of a .proto file, or of a descriptor set (.binpb), got {self.proto!r}"
+            )
+        if self.rpc != "" and not _is_text(self.rpc, _RPC):
+            raise InvalidConfig(
+                f"service: rpc must be the full name of a gRPC service, package.Service, got {self.rpc!r}"
+            )
+        if self.rpc and not self.proto and "." not in self.rpc:
+            raise InvalidConfig(f"service: rpc={self.rpc!r} has no package: write rpc='package.{self.rpc}'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

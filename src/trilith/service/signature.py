@@ -138,6 +138,12 @@ def is_image(annotation: Any) -> bool:
     return image is not None and annotation is image
 
 
+def is_message(annotation: Any) -> bool:
+    """Whether an annotation is a class of protobuf messages, as `protoc` makes them."""
+    message = _loaded("google.protobuf.message", "Message")
+    return message is not None and isinstance(annotation, type) and issubclass(annotation, message)
+
+
 def array_dtype(annotation: Any) -> str:
     """numpy's name of the dtype in `NDArray[...]`, or "" when it is left open."""
     generic = _loaded("numpy", "generic")

@@ -13,6 +13,7 @@ from trilith.service.signature import MethodSignature, read_signature
 
 if TYPE_CHECKING:
     from trilith.service.depends import Dependency, ModelReference
+    from trilith.service.proto.binding import Binding
 
 SERVICE_ATTRIBUTE: Final = "__trilith_service__"
 API_ATTRIBUTE: Final = "__trilith_api__"
@@ -105,6 +106,17 @@ class ServiceSpec:
             return self.options.concurrency
         any_asynchronous = any(method.asynchronous for method in self.methods.values())
         return _DEFAULT_CONCURRENCY if any_asynchronous else self.options.threads
+
+    @cached_property
+    def grpc(self) -> Binding:
+        """How it is served over gRPC, worked out when first asked for.
+
+        Raises:
+            InvalidConfig: its `.proto` cannot be read, or does not fit.
+        """
+        from trilith.service.proto.binding import bind  # protobuf is loaded for who asks
+
+        return bind(self)
 
     @property
     def documentation(self) -> str:

@@ -16,6 +16,9 @@ from trilith.errors import InvalidInput
 NATIVE_CONTENT_TYPE: Final = "application/x-trilith"
 """Arguments and results between services: a msgpack header and one raw buffer for each large value."""
 
+MESSAGE_CONTENT_TYPE: Final = "application/grpc+proto"
+"""A protobuf message of the method's gRPC service, without gRPC's prefix."""
+
 TENSORS_CONTENT_TYPE: Final = "application/x-trilith-tensors"
 """A model's tensors: a msgpack header and one raw buffer for each tensor."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from google.protobuf.descriptor import ServiceDescriptor
     from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
 
 # Numbers of `FieldDescriptorProto.Type` and `Label`, which protobuf types as it likes.
 _SCALARS: Final[dict[str, Any]] = {"int32": 5, "string": 9, "bytes": 12}
@@ -90,6 +91,31 @@ class SchemaMessages:
     def message(self, name: str) -> Any:
         """The class of a message."""
         return self._classes[name]
+
+
+def read_descriptor_set(octets: bytes) -> tuple[DescriptorPool, list[str]]:
+    """The files of a serialised `FileDescriptorSet` in a pool of their own, and their names in order.
+
+    Raises:
+        ValueError: it is no such set, has no file, or a file that an earlier one does not prepare.
+        TypeError: a file contradicts itself.
+    """
+    from google.protobuf import descriptor_pb2, descriptor_pool
+    from google.protobuf.message import DecodeError
+
+    try:
+        found = descriptor_pb2.FileDescriptorSet.FromString(octets)
+    except DecodeError as error:
+        raise ValueError(f"they are no FileDescriptorSet: {error}") from error
+    if not found.file:
+        raise ValueError("the FileDescriptorSet has no file")
+    pool = descriptor_pool.DescriptorPool()
+    for file in found.file:
+        pool.AddSerializedFile(file.SerializeToString())
+    names = [file.name for file in found.file]
+    for name in names:
+        pool.FindFileByName(name)
+    return pool, names
 
 
 def _file(schema: FileSchema) -> FileDescriptorProto:

@@ -12,7 +12,7 @@ from trilith.core.tensor import DataType
 from trilith.net.grpc import GrpcLimits, GrpcServer
 from trilith.net.http1 import HttpLimits, HttpServer
 from trilith.runtime import Runtime, RuntimeConfig
-from trilith.runtime.protocol import OipGrpc, OipHttp, model_source, oip_services
+from trilith.runtime.protocol import OipGrpc, OipHttp, OipServices, model_source
 from trilith.telemetry import Metrics, RequestMetrics
 from trilith.telemetry.exposition import CONTENT_TYPE, render
 from trilith.wire.oip_options import ProtocolOptions
@@ -110,7 +110,7 @@ class OipServer:
                 return request.respond(200, render(metrics), content_type=CONTENT_TYPE)
 
             http = HttpServer(answer, limits=HttpLimits(max_body_bytes=MAX_BODY_BYTES), error_form=oip.error_form)
-            services = oip_services(OipGrpc(runtime, metrics=requests, options=options), runtime)
+            services = OipServices(OipGrpc(runtime, metrics=requests, options=options), runtime)
             limits = GrpcLimits(max_message_bytes=MAX_BODY_BYTES)
             grpc = GrpcServer(services, streaming=services.streaming, limits=limits)
             await http.start()

@@ -119,6 +119,11 @@ class GrpcCall:
         """The request's header fields in order, duplicates kept; values of `-bin` names are base64, as they came."""
         return list(self._head.metadata)
 
+    @property
+    def metadata_fields(self) -> tuple[Field, ...]:
+        """The same as a tuple, which calls with equal heads share."""
+        return self._head.metadata
+
     def header(self, name: bytes) -> bytes | None:
         """The first value of a metadata field, or None. `name` in lower case."""
         for candidate, value in self._head.metadata:

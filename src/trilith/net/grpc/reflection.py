@@ -22,8 +22,7 @@ class ReflectionService:
     """
 
     def __init__(self, services: Sequence[ServiceDescriptor]) -> None:
-        own = [reflection_messages(edition).service for edition in EDITIONS]
-        self._index = DescriptorIndex([*services, *own])
+        self.show(services)
         self.methods: dict[bytes, GrpcApp] = {
             b"/grpc.reflection.%b.ServerReflection/ServerReflectionInfo" % edition.encode(): functools.partial(
                 self._info, edition
@@ -31,6 +30,11 @@ class ReflectionService:
             for edition in EDITIONS
         }
         self.streaming = tuple(self.methods)
+
+    def show(self, services: Sequence[ServiceDescriptor]) -> None:
+        """Tells of these from now on, and of reflection itself."""
+        own = [reflection_messages(edition).service for edition in EDITIONS]
+        self._index = DescriptorIndex([*services, *own])
 
     async def _info(self, edition: str, call: GrpcCall) -> None:
         async for message in call.messages():

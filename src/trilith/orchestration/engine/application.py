@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from trilith.orchestration.deployments import MethodRoute
+from trilith.orchestration.engine.grpc_offer import GrpcOffer, read_offer
 from trilith.service import AppDescription
 
 
@@ -20,6 +21,7 @@ class Application:
         methods: every method of every service, by service and method name.
         paths: the methods that HTTP clients may call, by path: those of the root service.
         models: references of the models that the node hosts.
+        grpc: what gRPC clients may call.
     """
 
     revision: int
@@ -27,10 +29,15 @@ class Application:
     methods: dict[tuple[str, str], MethodRoute]
     paths: dict[str, MethodRoute]
     models: tuple[str, ...]
+    grpc: GrpcOffer
 
 
 def read_application(raw: msgspec.Raw, revision: int) -> Application:
-    """The application that a description tells of."""
+    """The application that a description tells of.
+
+    Raises:
+        SetupError: what it offers over gRPC cannot be read here.
+    """
     description = msgspec.json.decode(raw, type=AppDescription)
     methods: dict[tuple[str, str], MethodRoute] = {}
     paths: dict[str, MethodRoute] = {}
@@ -52,4 +59,11 @@ def read_application(raw: msgspec.Raw, revision: int) -> Application:
             )
             if service is description.services[0]:
                 paths.update(dict.fromkeys(method.routes, route))
-    return Application(revision=revision, description=description, methods=methods, paths=paths, models=tuple(models))
+    return Application(
+        revision=revision,
+        description=description,
+        methods=methods,
+        paths=paths,
+        models=tuple(models),
+        grpc=read_offer(description, methods),
+    )

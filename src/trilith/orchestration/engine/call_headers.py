@@ -19,6 +19,7 @@ from trilith.wire.calls import NATIVE_CONTENT_TYPE, pack_headers
 _TIMEOUT: Final = "trilith-timeout-ms"
 _ENCODING: Final = "content-encoding"
 _TRACE: Final = TIMELINE_HEADER.decode()
+_GRPC: Final = "application/grpc"
 _NOT_FORWARDED: Final = frozenset({b"content-length", b"transfer-encoding", b"connection", b"host", b"expect", b"te"})
 _KEPT: Final = 128
 
@@ -59,8 +60,11 @@ def read_headers(headers: tuple[tuple[bytes, bytes], ...]) -> CallHeaders:
                 raise UnsupportedMediaType(
                     f"content-encoding {value[:40]!r} is not read here; send the body as it is, without that header"
                 )
-    if first.get("content-type", "").lower().startswith(NATIVE_CONTENT_TYPE):
+    content_type = first.get("content-type", "").lower()
+    if content_type.startswith(NATIVE_CONTENT_TYPE):
         raise UnsupportedMediaType(f"{NATIVE_CONTENT_TYPE} is spoken between services only; send JSON")
+    if content_type.startswith(_GRPC):
+        raise UnsupportedMediaType(f"{content_type[:40]} is spoken at the gRPC port; send JSON here")
     timeout = first.get(_TIMEOUT)
     return CallHeaders(
         content_type=first.get("content-type", ""),

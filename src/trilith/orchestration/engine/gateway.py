@@ -35,6 +35,7 @@ from trilith.orchestration.engine.application import Application, read_applicati
 from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.door import CorsDoor
 from trilith.orchestration.engine.front import HttpFront
+from trilith.orchestration.engine.grpc_front import GrpcFront
 from trilith.orchestration.engine.launch import GatewayArguments
 from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.model_rows import model_rows, runtime_config
@@ -48,8 +49,9 @@ from trilith.orchestration.engine.worker_desk import WorkerDesk
 from trilith.orchestration.gateway_watch import show_life_every_s
 from trilith.orchestration.known_revisions import KnownRevisions
 from trilith.runtime import Runtime
-from trilith.runtime.protocol import OipGrpc, OipHttp, model_source, oip_services
+from trilith.runtime.protocol import OipGrpc, OipHttp, OipServices, model_source
 from trilith.telemetry import HostMetrics, Metrics, RequestMetrics, TimelineShelf
+from trilith.wire.oip_options import infer_compressions
 
 _log: Final = logging.getLogger("trilith.gateway")
 _RUNTIME_LOG: Final = "trilith.runtime"
@@ -116,7 +118,14 @@ class Gateway:
             error_form=oip_http.error_form,
             answer_headers=None if door is None else door.headers,
         )
-        services = oip_services(oip_grpc, self._runtime)
+        self._grpc_front = GrpcFront(
+            self._router,
+            models=oip_grpc,
+            timelines=timelines,
+            compressions=infer_compressions(arguments.protocol.grpc_compression),
+        )
+        self._grpc_front.starting = not arguments.repositories
+        self._services = services = OipServices(oip_grpc, self._runtime, front=self._grpc_front)
         grpc = GrpcServer(services, streaming=services.streaming, limits=grpc_limits, ssl=_tls(arguments, "h2"))
         admin = HttpServer(self._pages.admin, limits=admin_limits)
         listener = Listener(self._workers.connected, grant=_PEER_GRANT)
@@ -262,7 +271,9 @@ class Gateway:
         self._router.publish(application.revision, services, application.methods.values())
         self._workers.announced(application.revision)
         self._front.serve_methods(application.paths)
-        self._front.starting = False
+        self._grpc_front.serve(application.grpc)
+        self._services.show(application.grpc.descriptors)
+        self._front.starting = self._grpc_front.starting = False
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -189,11 +189,15 @@ class Router:
                 self._rounds.cover(deadline)
                 self._arm()
 
-    def cancel(self, call: PendingCall) -> None:
-        """The caller is gone: nothing is answered any more, the replica is told to stop working on it."""
+    def cancel(self, call: PendingCall, error: TrilithError | None = None) -> None:
+        """The caller is gone: nothing is answered any more, the replica is told to stop working on it.
+
+        `error` is what it counts as, when that is another one than `Cancelled`.
+        """
         if not call.settled:
             self._withdraw(call)
-            self._fail(call, Cancelled("the caller went away"))  # another replica that called is owed an answer still
+            # Another replica that called is owed an answer still.
+            self._fail(call, Cancelled("the caller went away") if error is None else error)
 
     def send(self, link: ReplicaLink, call: PendingCall, now: float) -> None:
         """Hands one call to one replica that has room. One that cannot be sent fails: it has left its queue."""

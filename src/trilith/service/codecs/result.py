@@ -129,6 +129,17 @@ class ResultEncoder:
         except _NOT_WRITTEN as error:
             raise TypeError(self._mismatch(value, error)) from error
 
+    def checked(self, value: Any) -> Any:
+        """The value, when it is of the declared type; an array in the declared dtype.
+
+        Raises:
+            TypeError: it is not.
+        """
+        try:
+            return self._checked(value)
+        except _NOT_WRITTEN as error:
+            raise TypeError(self._mismatch(value, error)) from error
+
     def _checked(self, value: Any) -> Any:
         """The value, when it is of the declared type; an array in the declared dtype.
 

@@ -29,6 +29,7 @@ from trilith.service.signature import (
     Kind,
     MethodSignature,
     array_dtype,
+    is_message,
     kind_of,
     resolve_hints,
     shown_type,
@@ -146,6 +147,43 @@ def write_special(value: Any, kind: Kind) -> Any:
     return base64.b64encode(value).decode()
 
 
+class _Message:
+    """Annotates a class of protobuf messages with their canonical JSON."""
+
+    def __init__(self, target: type) -> None:
+        self.target = target
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """pydantic's hook: a function that reads, a function that writes."""
+        return core_schema.no_info_plain_validator_function(
+            self._read,
+            serialization=core_schema.plain_serializer_function_ser_schema(self._write, when_used="json"),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """pydantic's hook: the JSON form."""
+        return {"type": "object", "title": self.target.__name__}
+
+    def _read(self, value: Any) -> Any:
+        from google.protobuf import json_format
+
+        if isinstance(value, self.target):
+            return value
+        try:
+            if not isinstance(value, dict):
+                raise json_format.ParseError(f"expected an object, got {type(value).__name__}")
+            return json_format.ParseDict(value, self.target())
+        except json_format.ParseError as error:
+            raise PydanticCustomError("invalid_message", "{reason}", {"reason": str(error)}) from error
+
+    def _write(self, value: Any) -> Any:
+        from google.protobuf import json_format
+
+        return json_format.MessageToDict(value)
+
+
 class _Fields:
     """Annotates a dataclass that has special types among its fields with a schema of rewritten fields."""
 
@@ -171,7 +209,7 @@ class _Fields:
 
 
 def _has_special(annotation: Any, seen: frozenset[type] = frozenset()) -> bool:
-    if kind_of(annotation) is not Kind.JSON:
+    if kind_of(annotation) is not Kind.JSON or is_message(annotation):
         return True
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         if annotation in seen:
@@ -188,6 +226,8 @@ def rewrite(annotation: Any) -> Any:
         return typing.Annotated[Any, _Special(kind, annotation)]
     if not _has_special(annotation):
         return annotation
+    if is_message(annotation):
+        return typing.Annotated[Any, _Message(annotation)]
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         return typing.Annotated[annotation, _Fields(annotation)]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -348,6 +388,18 @@ def write_json(adapter: Adapter, value: Any) -> bytes:
     try:
         return adapter.dump_json(value, by_alias=True, warnings="error")
     except (pydantic_core.PydanticSerializationError, pydantic_core.PydanticSerializationUnexpectedValue) as error:
+        raise TypeError(str(error)) from error
+
+
+def to_json_builtins(value: Any) -> Any:
+    """A value as JSON's own types: models and dataclasses as their fields, dates as text.
+
+    Raises:
+        TypeError: it has no form in JSON.
+    """
+    try:
+        return pydantic_core.to_jsonable_python(value)
+    except pydantic_core.PydanticSerializationError as error:
         raise TypeError(str(error)) from error
 
 

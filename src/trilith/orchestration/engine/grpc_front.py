@@ -1,0 +1,172 @@
+"""What each gRPC path leads to. The gateway's only gRPC application, beside what gRPC itself defines.
+
+    /package.Service/Method             the services of the application
+    everything else                     the Open Inference Protocol: the models of this node
+
+Rule: a message of a service goes to a replica as it came. Nothing here reads it, and no task is made for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import msgspec
+
+from trilith.core.timeline import TIMELINE_HEADER, Timeline
+from trilith.errors import DeadlineExceeded, NoReadyReplica, TrilithError, Unsupported
+from trilith.net.grpc import Answer, GrpcApp, GrpcCall, GrpcCompression
+from trilith.net.transport import Buffer
+from trilith.orchestration.deployments import MethodRoute
+from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.grpc_offer import GrpcOffer
+from trilith.orchestration.engine.router import Router
+from trilith.telemetry import TimelineShelf
+from trilith.wire.calls import MESSAGE_CONTENT_TYPE, pack_call, pack_headers, unpack_result
+
+_OWN: Final = (b"/inference.", b"/grpc.")
+_NOT_FORWARDED: Final = frozenset({b"content-type", b"te", b"content-length"})
+_KEPT: Final = 128
+
+
+class GrpcFront:
+    """Routes gRPC calls.
+
+    Attributes:
+        starting: an application is to come, and is not there yet.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        *,
+        models: GrpcApp,
+        timelines: TimelineShelf,
+        compressions: Sequence[GrpcCompression] = (),
+    ) -> None:
+        """Args:
+        router: takes the calls of services.
+        models: answers every path that no service has.
+        timelines: those that are too long for metadata.
+        compressions: of answers, the best first.
+        """
+        self._router = router
+        self._models = models
+        self._timelines = timelines
+        self._compressions = compressions
+        self._offer = GrpcOffer()
+        self._paths = self._offer.paths
+        self.starting = False
+
+    def serve(self, offer: GrpcOffer) -> None:
+        """Replaces the services."""
+        self._offer = offer
+        self._paths = offer.paths
+
+    def health(self, service: str) -> bool | None:
+        """Whether a gRPC service has a replica that serves, or ("") all services have; None: there is no such one."""
+        if service == "":
+            return not self.starting and self._router.ready()
+        name = self._offer.services.get(service)
+        return None if name is None else name not in self._router.not_ready()
+
+    def __call__(self, call: GrpcCall) -> Answer:
+        """Answers a call, now or later."""
+        route = self._paths.get(call.path)
+        if route is not None:
+            self._submit(call, route)
+            return None
+        if not call.path.startswith(_OWN):
+            if self.starting:
+                raise NoReadyReplica("the application is not loaded yet; try again in a moment")
+            if self._paths:
+                raise Unsupported(
+                    f"there is no method {call.path[:200].decode('latin-1')}; there are the methods of"
+                    f" {', '.join(self._offer.services)}"
+                )
+        return self._models(call)
+
+    def _submit(self, call: GrpcCall, route: MethodRoute) -> None:
+        for each in self._compressions:
+            if call.accepts(each.name):
+                call.compression = each
+                break
+        metadata = _read_metadata(call.metadata_fields)
+        now = time.monotonic()
+        deadline, limit = call.deadline, now + route.timeout_s
+        pending = PendingCall(
+            route,
+            pack_call(
+                route.service,
+                route.method,
+                MESSAGE_CONTENT_TYPE,
+                call.request_id,
+                metadata.forwarded,
+                trace=metadata.trace,
+                query="",
+            ),
+            (call.message,),
+            received_at=call.received_at,
+            submitted_at=now,
+            # The caller may shorten the method's time limit, never lengthen it.
+            deadline=limit if deadline is None or deadline > limit else deadline,
+            sink=_GrpcSink(call, self._timelines),
+            trace=metadata.trace,
+        )
+        call.on_cancel = lambda: self._gone(call, pending)
+        try:
+            self._router.submit(pending)
+        except TrilithError as error:
+            self._router.fail(pending, error)
+
+    def _gone(self, call: GrpcCall, pending: PendingCall) -> None:
+        if call.deadline is not None and time.monotonic() >= call.deadline:
+            self._router.cancel(pending, DeadlineExceeded("the call's deadline passed before there was an answer"))
+        else:
+            self._router.cancel(pending)
+
+
+class _GrpcSink:
+    """Answers a gRPC call. What was to be told of its end holds the call, and is forgotten with the answer."""
+
+    __slots__ = ("_call", "_timelines")
+
+    def __init__(self, call: GrpcCall, timelines: TimelineShelf) -> None:
+        self._call = call
+        self._timelines = timelines
+
+    def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
+        """Sends the message, and the timeline when it was asked for."""
+        message: Buffer = buffers[0] if len(buffers) == 1 else b"".join(buffers)
+        if call.trace:
+            result = unpack_result(meta)
+            nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
+            self._call.reply(message, trailers=[self._timelines.header(call.timeline(nested))])
+        else:
+            self._call.reply(message)
+        self._call.on_cancel = None
+
+    def fail(self, call: PendingCall, error: TrilithError) -> None:
+        """Sends the status."""
+        self._call.on_cancel = None
+        self._call.fail_error(error)
+
+
+class _Metadata(NamedTuple):
+    """What a service may read of a call's metadata, packed; whether the caller wants its timeline."""
+
+    forwarded: msgspec.Raw
+    trace: bool
+
+
+@lru_cache(maxsize=_KEPT)
+def _read_metadata(fields: tuple[tuple[bytes, bytes], ...]) -> _Metadata:
+    """Kept by the fields themselves: clients send the same again and again. Binary values stay base64 text."""
+    forwarded = {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in fields
+        if name not in _NOT_FORWARDED and not name.startswith(b"grpc-")
+    }
+    return _Metadata(pack_headers(forwarded), (TIMELINE_HEADER, b"1") in fields)
