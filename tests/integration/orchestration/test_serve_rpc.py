@@ -72,6 +72,16 @@ def test_metadata_and_the_deadline_are_the_calls_circumstances(rpc):
     assert 0 < told.left_s <= 5
 
 
+def test_headers_that_a_method_sets_are_trailing_metadata(rpc):
+    asked = GetMessageClass(POOL.FindMessageTypeByName("calls.v1.Word"))
+    with channel(rpc) as found:
+        call = found.unary_unary("/calls.v1.Calls/Who")
+        _, done = call.with_call(asked(word="blue").SerializeToString(), timeout=20)
+        assert ("x-room", "blue") in done.trailing_metadata()
+        assert "set-cookie" not in dict(done.trailing_metadata())
+        assert status(lambda: call(asked(word="bl\u00fc").SerializeToString(), timeout=20))[0] == "INTERNAL"
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [

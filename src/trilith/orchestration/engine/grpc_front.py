@@ -24,11 +24,13 @@ from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.grpc_offer import GrpcOffer
 from trilith.orchestration.engine.router import Router
 from trilith.telemetry import TimelineShelf
-from trilith.wire.calls import MESSAGE_CONTENT_TYPE, pack_call, pack_headers, unpack_result
+from trilith.wire.calls import MESSAGE_CONTENT_TYPE, ResultMeta, pack_call, pack_headers, unpack_result
 
 _OWN: Final = (b"/inference.", b"/grpc.")
 _NOT_FORWARDED: Final = frozenset({b"content-type", b"te", b"content-length"})
+_HTTP_ALONE: Final = frozenset({"set-cookie", "cache-control", "location", "content-disposition"})
 _KEPT: Final = 128
+_KNOWN_BYTES: Final = 80
 
 
 class GrpcFront:
@@ -106,6 +108,8 @@ class GrpcFront:
                 metadata.forwarded,
                 trace=metadata.trace,
                 query="",
+                client=call.peer,
+                identity=None,
             ),
             (call.message,),
             received_at=call.received_at,
@@ -138,20 +142,36 @@ class _GrpcSink:
         self._timelines = timelines
 
     def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
-        """Sends the message, and the timeline when it was asked for."""
+        """Sends the message; the headers that the method set, and the timeline when it was asked for, as trailers."""
         message: Buffer = buffers[0] if len(buffers) == 1 else b"".join(buffers)
         if call.trace:
             result = unpack_result(meta)
             nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            self._call.reply(message, trailers=[self._timelines.header(call.timeline(nested))])
+            timeline = self._timelines.header(call.timeline(nested))
+            self._call.reply(message, trailers=[*_fields(result), timeline])
         else:
-            self._call.reply(message)
+            trailers = _known_trailers(meta) if len(meta) <= _KNOWN_BYTES else _fields(unpack_result(meta))
+            self._call.reply(message, trailers=trailers)
         self._call.on_cancel = None
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:
         """Sends the status."""
         self._call.on_cancel = None
         self._call.fail_error(error)
+
+
+def _fields(result: ResultMeta) -> tuple[tuple[bytes, bytes], ...]:
+    """The headers that a method set, but for those that only HTTP has."""
+    return tuple(
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in result.headers
+        if name.lower() not in _HTTP_ALONE
+    )
+
+
+@lru_cache(maxsize=_KEPT)
+def _known_trailers(meta: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    return _fields(unpack_result(meta))
 
 
 class _Metadata(NamedTuple):

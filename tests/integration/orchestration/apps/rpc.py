@@ -52,6 +52,8 @@ class Calls:
     @trilith.api
     async def who(self, word: str) -> Circumstances:
         context = trilith.context()
+        context.set_header("x-room", word)
+        context.set_cookie("only", "http")
         return Circumstances(context.request_id, context.headers, context.remaining(time.monotonic()) or 0.0)
 
     @trilith.api
