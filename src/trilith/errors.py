@@ -8,12 +8,14 @@
         NotFound               there is no such route, service, method or version
           UnknownModel         no model of that name (or version) is loaded
         MethodNotAllowed       the route exists, the HTTP method does not
+        Unauthenticated        the caller has not shown who it is
         Forbidden              the caller may not do this
         AlreadyExists          what should be made is there already
         Conflict               another request took this one's place
         Unsupported            understood, and deliberately not offered
       CapacityError            the request is fine: try again later
         QueueFull              a bound on waiting work was met
+          RateLimited          a bound on what this caller may ask for was met
         NoReadyReplica         nothing that could run it is ready
         Draining               the server is stopping and takes no new work
         QueueTimeout           it waited for as long as it may, and was not begun
@@ -101,6 +103,12 @@ class MethodNotAllowed(CallerError):
     code = "method_not_allowed"
 
 
+class Unauthenticated(CallerError):
+    """The caller has shown no key or certificate, or one that is not known or holds no more."""
+
+    code = "unauthenticated"
+
+
 class Forbidden(CallerError):
     """The caller has not shown that it may do this."""
 
@@ -135,6 +143,12 @@ class QueueFull(CapacityError):
     """A bound on waiting work was met."""
 
     code = "queue_full"
+
+
+class RateLimited(QueueFull):
+    """This caller asks for more than it may, at a time or in a time; others are served."""
+
+    code = "rate_limited"
 
 
 class NoReadyReplica(CapacityError):

@@ -32,6 +32,10 @@ def make_app() -> App:
     models.command("trilith.cli.models:list_", name="list", help="List the models of a repository.")
     models.command("trilith.cli.models:convert", help="Turn a config.pbtxt into a model.yaml, or the reverse.")
     app.command(models)
+    keys = App(name="keys", help="Make API keys for `trilith serve --api-keys`.")
+    keys.command("trilith.cli.keys:new", help="Make an API key, and its entry for the file of keys.")
+    keys.command("trilith.cli.keys:list_", name="list", help="List the keys of a file.")
+    app.command(keys)
     app.register_install_completion_command()
     return app
 

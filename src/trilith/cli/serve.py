@@ -48,6 +48,7 @@ def serve(
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
     tls_client_ca: Path | None = None,
+    api_keys: Path | None = None,
     cors_origin: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     cors_method: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     cors_header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
@@ -123,6 +124,8 @@ def serve(
         PEM file with the private key.
     tls_client_ca
         PEM file of authorities: only clients with a certificate of theirs are let in, over HTTP and gRPC.
+    api_keys
+        File of API keys (`trilith keys new`): whatever is not public needs one. Read again at SIGHUP.
     cors_origin
         Origin of pages that may call (`https://example.org`, `https://*.example.org`, `*`). May be repeated.
     cors_method
@@ -242,6 +245,7 @@ def serve(
         tls_certificate=str(tls_certificate) if tls_certificate is not None else None,
         tls_key=str(tls_key) if tls_key is not None else None,
         tls_client_ca=str(tls_client_ca) if tls_client_ca is not None else None,
+        api_keys=str(api_keys) if api_keys is not None else None,
         cors=cors_policy(
             origins=cors_origin,
             methods=cors_method,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from trilith.config.loader import convert, dump_yaml, load_yaml, parse_yaml
+from trilith.config.loader import convert, dump_yaml, line_of, load_yaml, parse_yaml
 
-__all__ = ["convert", "dump_yaml", "load_yaml", "parse_yaml"]
+__all__ = ["convert", "dump_yaml", "line_of", "load_yaml", "parse_yaml"]

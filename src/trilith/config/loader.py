@@ -58,6 +58,35 @@ def parse_yaml(text: str, *, source: str) -> Any:
         raise InvalidConfig(f"{source}: it is nested too deeply") from None
 
 
+def line_of(text: str, path: str) -> int | None:
+    """The line, from 1, at which something stands in a YAML document.
+
+    Args:
+        text: the document.
+        path: as messages have it, `keys[2].name`; of what is not there its nearest part that is.
+
+    Returns:
+        None for what is no YAML, or is empty.
+    """
+    try:
+        node = yaml.compose(text, _StrictLoader)
+    except (yaml.YAMLError, RecursionError):
+        return None
+    if node is None:
+        return None
+    line: int = node.start_mark.line + 1
+    for step in path.replace("]", "").replace("[", ".").split("."):
+        found: Any = None
+        if isinstance(node, yaml.MappingNode):
+            found = next((pair for pair in node.value if pair[0].value == step), None)
+        elif isinstance(node, yaml.SequenceNode) and step.isdecimal() and int(step) < len(node.value):
+            found = (node.value[int(step)],) * 2
+        if found is None:
+            return line
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line
+
+
 def dump_yaml(values: Mapping[str, Any]) -> str:
     """Plain values as YAML, one key a line in the order that they have; what is small stays on its line."""
     return "".join(

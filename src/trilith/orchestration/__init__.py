@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING
 from trilith.orchestration.spec import RepositoryOptions, ServeOptions
 
 if TYPE_CHECKING:
+    from trilith.orchestration.access import KeyRing, new_key, read_key_file, read_key_text
     from trilith.orchestration.engine.reports import ServerReport
 
-__all__ = ["RepositoryOptions", "ServeOptions", "ServerReport", "serve_forever", "server_reports"]
+__all__ = [
+    "KeyRing",
+    "RepositoryOptions",
+    "ServeOptions",
+    "ServerReport",
+    "new_key",
+    "read_key_file",
+    "read_key_text",
+    "serve_forever",
+    "server_reports",
+]
 
 
 def serve_forever(options: ServeOptions) -> int:
@@ -35,4 +46,9 @@ def __getattr__(name: str) -> object:
         from trilith.orchestration.engine.reports import ServerReport
 
         return ServerReport
+    if name in ("KeyRing", "new_key", "read_key_file", "read_key_text"):
+        from trilith.orchestration import access
+
+        found: object = getattr(access, name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -45,6 +45,7 @@ class ServeOptions:
         tls_certificate: PEM file with the certificate chain, or None for plain text.
         tls_key: PEM file with the private key.
         tls_client_ca: PEM file of the authorities of clients, or None to let in all.
+        api_keys: file with the keys of which every request needs one, or None for none.
         cors: which pages of other origins may call, or None for none.
         protocol: how the Open Inference Protocol is spoken.
         repository: which models are served, when the target is a folder of models.
@@ -66,6 +67,7 @@ class ServeOptions:
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_client_ca: str | None = None
+    api_keys: str | None = None
     cors: CorsPolicy | None = None
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
     repository: RepositoryOptions = field(default_factory=RepositoryOptions)

@@ -61,7 +61,7 @@ class ModelControlDisabled(errors.Unsupported):
 
 def oip_http_status(error: errors.TrilithError, *, compat: bool = False) -> int:
     """The HTTP status of an error under `/v2`."""
-    if isinstance(error, errors.QueueFull) or (compat and isinstance(error, ModelControlDisabled)):
+    if _is_full(error) or (compat and isinstance(error, ModelControlDisabled)):
         return 503
     if compat and isinstance(error, JsonTypeError):
         return 500
@@ -72,11 +72,16 @@ def oip_http_status(error: errors.TrilithError, *, compat: bool = False) -> int:
 
 def oip_grpc_status(error: errors.TrilithError, *, compat: bool = False) -> GrpcStatus:
     """The gRPC status of an error of the inference service."""
-    if isinstance(error, errors.QueueFull):
+    if _is_full(error):
         return GrpcStatus.UNAVAILABLE
     if compat and isinstance(error, (errors.Forbidden, ModelControlDisabled)):
         return GrpcStatus.UNAVAILABLE
     return grpc_status(error)
+
+
+def _is_full(error: errors.TrilithError) -> bool:
+    """Whether the server is full, for whoever asks; not a caller's own bounds, of which Triton knows none."""
+    return isinstance(error, errors.QueueFull) and not isinstance(error, errors.RateLimited)
 
 
 def oip_text(error: errors.TrilithError, *, compat: bool = False) -> str:

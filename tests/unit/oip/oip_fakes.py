@@ -208,6 +208,7 @@ class FakeGrpcCall:
         self.received_at = 0.5
         self.request_id = "grpc-id"
         self.on_cancel = None
+        self.allows_model = None
         self.compression = None
         self.status = None
         self.error = None

@@ -126,6 +126,21 @@ def test_a_group_has_one_header():
         checked_restrictions(("health:a=b", "trace,health:c=d"), "--http-restricted-api")
 
 
+@pytest.mark.parametrize("method", ["ModelInfer", "ModelReady", "ModelMetadata", "ModelConfig", "ModelStatistics"])
+def test_a_call_asks_only_models_that_it_may(method):
+    runtime = FakeRuntime()
+    app = OipGrpc(runtime, options=options())
+    field = "model_name" if method == "ModelInfer" else "name"
+    for name, allowed in (("m", {"m"}), ("m", set()), ("", {"m"})):
+        message = getattr(service_messages(), f"{method}Request")(**{field: name})
+        call = FakeGrpcCall(method.encode(), message)
+        call.allows_model = allowed.__contains__
+        if (pending := app(call)) is not None:
+            asyncio.run(pending)
+        assert (call.status == "PERMISSION_DENIED") == (name not in allowed), (method, name)
+    assert len(runtime.submitted) == (method == "ModelInfer")
+
+
 def test_headers_are_forwarded():
     runtime = FakeRuntime()
     app = OipHttp(runtime, options=options(http_header_forward_pattern="^X-My"))

@@ -9,12 +9,13 @@ from trilith.net.grpc.limits import GrpcLimits
 from trilith.net.grpc.reflection import ReflectionService
 from trilith.net.grpc.server import GrpcServer
 from trilith.net.grpc.services import GrpcService, GrpcServices
-from trilith.net.grpc.state import Answer, GrpcApp
+from trilith.net.grpc.state import Admit, Answer, GrpcApp
 from trilith.net.grpc.statistics import GrpcStatistics
 from trilith.wire.grpc_compression import GrpcCompression
 from trilith.wire.grpc_metadata import metadata_field
 
 __all__ = [
+    "Admit",
     "Answer",
     "GrpcApp",
     "GrpcCall",

@@ -15,9 +15,10 @@ from __future__ import annotations
 import asyncio
 import enum
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
+from trilith.core.identity import Identity
 from trilith.errors import Bug, Cancelled, TrilithError
 from trilith.net.grpc.inbox import MessageInbox
 from trilith.net.grpc.port import CallSink
@@ -57,6 +58,11 @@ class GrpcCall:
         deadline: absolute instant on the monotonic clock, or None. The server enforces it; use it to give up early.
         received_at: monotonic instant at which the message was complete.
         peer: the client's address, for logs.
+        identity: who the client is, when that was checked.
+        hidden: names of fields that the application does not see.
+        message_limit: the longest message that this client may send, when that is less than the server's; else None.
+        allows_model: whether the client may ask a model, by its name; set when it may not ask all of them.
+        on_end: called once when the call has its outcome.
         on_cancel: set it in a handler without a task; called once when the client takes the call back, goes away, or
             the deadline passes before the answer.
         on_drain: called once when the connection asks its client to go elsewhere (the server stops, or the connection
@@ -66,15 +72,20 @@ class GrpcCall:
     __slots__ = (
         "_head",
         "_request_id",
+        "allows_model",
         "compression",
         "deadline",
         "encoder",
         "head_sent",
         "held_bytes",
+        "hidden",
+        "identity",
         "inbox",
         "message",
+        "message_limit",
         "on_cancel",
         "on_drain",
+        "on_end",
         "path",
         "peer",
         "reader",
@@ -98,6 +109,11 @@ class GrpcCall:
         self.peer = peer
         self.compression: GrpcCompression | None = None
         self.encoder: GrpcCompression | None = None
+        self.identity: Identity | None = None
+        self.hidden: Collection[bytes] = ()
+        self.message_limit: int | None = None
+        self.allows_model: Callable[[str], bool] | None = None
+        self.on_end: Callable[[], None] | None = None
         self.on_cancel: Callable[[], None] | None = None
         self.on_drain: Callable[[], None] | None = None
         self.state = CallState.RECEIVING
@@ -117,12 +133,13 @@ class GrpcCall:
     @property
     def metadata(self) -> list[Field]:
         """The request's header fields in order, duplicates kept; values of `-bin` names are base64, as they came."""
-        return list(self._head.metadata)
+        fields = self._head.metadata
+        return [field for field in fields if field[0] not in self.hidden] if self.hidden else list(fields)
 
     @property
     def metadata_fields(self) -> tuple[Field, ...]:
         """The same as a tuple, which calls with equal heads share."""
-        return self._head.metadata
+        return tuple(self.metadata) if self.hidden else self._head.metadata
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a metadata field, or None. `name` in lower case."""

@@ -12,7 +12,7 @@ import random
 import time
 from typing import Final, cast
 
-from trilith.errors import Draining, Unsupported
+from trilith.errors import Draining, TrilithError, Unsupported
 from trilith.net.grpc import answers
 from trilith.net.grpc.call import CallState, GrpcCall
 from trilith.net.grpc.deadlines import DeadlineTimer
@@ -20,7 +20,7 @@ from trilith.net.grpc.dispatch import cancel, dispatch, tell_drain
 from trilith.net.grpc.intake import Intake
 from trilith.net.grpc.lifetime import Due, Lifetime
 from trilith.net.grpc.sending import CallSender
-from trilith.net.grpc.state import ServerState
+from trilith.net.grpc.state import Admit, ServerState
 from trilith.net.grpc.statistics import CallRefusal
 from trilith.net.http2_stalls import StallWatch
 from trilith.net.http2_writer import SocketWriter
@@ -155,12 +155,20 @@ class GrpcConnection(asyncio.Protocol):
                 self._sender.expire(call)
             else:
                 self._timer.watch(deadline, now)
+        if call.state is _RECEIVING and self._server.admit is not None:
+            self._admit(self._server.admit, call)
         if call.state is not _RECEIVING:
             return
         if call.path in self._server.streaming:
             self._intake.begin_stream(call)
         if event.end_stream and event.stream_id in self._calls:
             self._intake.complete(call, now)
+
+    def _admit(self, admit: Admit, call: GrpcCall) -> None:
+        try:
+            admit(call)
+        except TrilithError as error:
+            self._intake.refuse(call, CallRefusal.ACCESS, error)
 
     def _on_data(self, event: DataReceived) -> None:
         call = self._calls.get(event.stream_id)
@@ -175,6 +183,7 @@ class GrpcConnection(asyncio.Protocol):
                 and not data[0]
                 and int.from_bytes(data[1:PREFIX_BYTES], "big") == size
                 and size <= self._limits.max_message_bytes
+                and (call.message_limit is None or size <= call.message_limit)
             ):
                 call.message = data[PREFIX_BYTES:]
                 call.received_at = self._now

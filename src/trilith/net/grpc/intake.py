@@ -44,7 +44,7 @@ class Intake:
 
     def begin_stream(self, call: GrpcCall) -> None:
         """Hands a call to the application whose messages are to come."""
-        call.reader = MessageReader(self._server.limits.max_message_bytes)
+        call.reader = self._reader_of(call)
         call.inbox = MessageInbox(partial(self._release, call), partial(self._taken, call), partial(self._decode, call))
         dispatch(self._server, call)
 
@@ -52,7 +52,7 @@ class Intake:
         """Takes a piece of a body."""
         reader = call.reader
         if reader is None:
-            reader = call.reader = MessageReader(self._server.limits.max_message_bytes)
+            reader = call.reader = self._reader_of(call)
         inbox = call.inbox
         try:
             self._hold(call, len(data))
@@ -111,6 +111,13 @@ class Intake:
         if running:
             cancel(call)
 
+    def _most_bytes(self, call: GrpcCall) -> int:
+        most, limit = self._server.limits.max_message_bytes, call.message_limit
+        return most if limit is None else min(most, limit)
+
+    def _reader_of(self, call: GrpcCall) -> MessageReader:
+        return MessageReader(self._most_bytes(call))
+
     def _hold(self, call: GrpcCall, size_bytes: int) -> None:
         call.held_bytes += size_bytes
         self._server.buffered_bytes += size_bytes
@@ -148,7 +155,7 @@ class Intake:
             self._end(call, CallRefusal.COMPRESSION, GrpcStatus.INTERNAL, sentence)
             raise InvalidInput(sentence)
         try:
-            return inflate(message.octets, call.encoding, max_bytes=self._server.limits.max_message_bytes)
+            return inflate(message.octets, call.encoding, max_bytes=self._most_bytes(call))
         except PayloadTooLarge as error:
             self.refuse(call, CallRefusal.MESSAGE_SIZE, error)
             raise

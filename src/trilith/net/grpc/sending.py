@@ -197,6 +197,9 @@ class CallSender:
             call.reader = None
         if call.inbox is not None:
             call.inbox.fail(Cancelled("the call is over: no more of its messages come"))
+        on_end, call.on_end = call.on_end, None
+        if on_end is not None:
+            on_end()
         self._schedule()
 
     def _too_large(self, message: bytes) -> PayloadTooLarge:

@@ -13,7 +13,7 @@ from typing import Final
 from trilith.net.grpc.connection import GrpcConnection
 from trilith.net.grpc.lifetime import DRAIN_HEARD_S
 from trilith.net.grpc.limits import GrpcLimits
-from trilith.net.grpc.state import GrpcApp, ServerState
+from trilith.net.grpc.state import Admit, GrpcApp, ServerState
 from trilith.net.grpc.statistics import GrpcCounters, GrpcStatistics
 from trilith.net.listeners import Listeners
 from trilith.wire.grpc_compression import GrpcCompression
@@ -32,6 +32,7 @@ class GrpcServer:
             the head, and reads `call.messages()`. All other methods take one message; any may send several.
         compression: of answers, for clients that accept it; None for none. Compressed messages of clients are always
             read.
+        admit: see `Admit`; None lets every call pass.
         limits: the bounds.
         ssl: a server context that offers `h2` by ALPN; None for clear text.
     """
@@ -42,12 +43,14 @@ class GrpcServer:
         *,
         streaming: Collection[bytes] = (),
         compression: GrpcCompression | None = None,
+        admit: Admit | None = None,
         limits: GrpcLimits | None = None,
         ssl: tls.SSLContext | None = None,
     ) -> None:
         self._app = app
         self._streaming = streaming
         self._compression = compression
+        self._admit = admit
         self._limits = limits if limits is not None else GrpcLimits()
         self._ssl = ssl
         self._state: ServerState | None = None
@@ -69,7 +72,9 @@ class GrpcServer:
         """
         self._listeners.bind(host, port, sockets)
         loop = asyncio.get_running_loop()
-        state = self._state = ServerState(self._app, self._limits, loop, self._streaming, self._compression)
+        state = self._state = ServerState(
+            self._app, self._limits, loop, self._streaming, self._compression, self._admit
+        )
         await self._listeners.serve(
             lambda: GrpcConnection(state),
             ssl=self._ssl,

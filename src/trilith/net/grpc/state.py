@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Answer = Coroutine[Any, Any, None] | None
 """What goes on with a call: see `GrpcApp`."""
 
+Admit = Callable[[GrpcCall], None]
+"""Asked with the head of each call, before its messages are read: raises a `TrilithError` when it may not pass."""
+
 GrpcApp = Callable[[GrpcCall], Answer]
 """Called on the loop's thread when a call's message is complete, or with the head of a call to one of the methods that
 take several messages. It returns None when it has answered, or will answer
@@ -28,6 +31,7 @@ class ServerState:
     """One server's application, bounds, counts and open connections."""
 
     __slots__ = (
+        "admit",
         "app",
         "buffered_bytes",
         "changed",
@@ -48,8 +52,10 @@ class ServerState:
         loop: asyncio.AbstractEventLoop,
         streaming: Collection[bytes] = (),
         compression: GrpcCompression | None = None,
+        admit: Admit | None = None,
     ) -> None:
         self.app = app
+        self.admit = admit
         self.compression = compression
         self.streaming = frozenset(streaming)
         """Paths of the methods whose clients may send several messages."""

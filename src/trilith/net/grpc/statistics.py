@@ -30,6 +30,7 @@ class CallRefusal(enum.StrEnum):
     TRUNCATED = "message_truncated"
     SLOW = "message_slow"
     BUFFERS = "buffers"
+    ACCESS = "access"
 
 
 def refusal_of(error: TrilithError) -> CallRefusal:

@@ -48,6 +48,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
             called before that.
         complete: the whole body is here.
         identity: who the client is, when an application has found that out.
+        body_limit: the longest body that this client may send, when that is less than the server's; None for no less.
+        on_end: set by an application; called once when the request is answered to its end, or its client has gone.
         on_disconnect: set by an application that answers later without a task; called once if the client goes before.
     """
 
@@ -68,6 +70,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     received_at: float = 0.0
     complete: bool = False
     identity: Identity | None = None
+    body_limit: int | None = None
+    on_end: Callable[[], None] | None = None
     on_disconnect: Callable[[], None] | None = None
     _body: InboundBody | None = None
     _phase: int = _OPEN
@@ -87,7 +91,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     @property
     def max_body_bytes(self) -> int:
         """The longest body that the server takes."""
-        return self._connection.limits.max_body_bytes
+        return self._least(self._connection.limits.max_body_bytes)
 
     @property
     def client_certificate(self) -> Mapping[str, object] | None:
@@ -117,6 +121,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         """The whole body, when `complete`.
 
         Raises:
+            PayloadTooLarge: it is longer than `body_limit`.
             Bug: the body is not complete, or was read in chunks.
         """
         body = self._body
@@ -124,6 +129,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
             if self.complete:
                 return b""
         elif body.complete and body.buffered == body.received:
+            if self.body_limit is not None and body.received > self.body_limit:
+                raise _too_large(self.body_limit)
             return body.whole()
         raise Bug(f"{self!r}: body_nowait() needs a complete body that was not read before: use `await body()`")
 
@@ -137,7 +144,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
             PayloadTooLarge: it is longer than the limit.
             InvalidInput: it is malformed or was cut off.
         """
-        maximum = self._connection.limits.max_body_bytes
+        maximum = self.max_body_bytes
         if limit is not None and limit < maximum:
             maximum = limit
         if self.content_length is not None and self.content_length > maximum:
@@ -162,6 +169,9 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         """
         body = self._body
         while body is not None:
+            if self.body_limit is not None and body.received > self.body_limit:
+                body.allowance = 0
+                raise _too_large(self.body_limit)
             if body.buffered:
                 chunk = body.take()
                 self._connection.update_reading()
@@ -170,6 +180,9 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
                 return
             else:
                 await self._more()
+
+    def _least(self, maximum: int) -> int:
+        return maximum if self.body_limit is None else min(maximum, self.body_limit)
 
     async def _more(self) -> None:
         if self._failure is not None:
@@ -230,6 +243,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         if self.method == "HEAD" or status == 204 or status == 304:
             body = b""
         connection.send_answer(self, status, head, body, keep=keep)
+        if self.on_end is not None:
+            self._tell_end()
 
     def respond_error(self, error: TrilithError, *, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
         """Sends an error in its server's form, with the status that its class has in HTTP, and `headers` beside it."""
@@ -287,6 +302,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         """Cuts the connection in the middle of a streamed answer; does nothing at any other time."""
         if self._phase == _STREAMING:
             self._phase = _GONE
+            self._tell_end()
             self._connection.abort()
 
     def begin_stream(self) -> bool:
@@ -306,6 +322,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         """Moves from streaming to answered."""
         self._phase = _ANSWERED
         self.on_disconnect = None
+        self._tell_end()
 
     def accept_body(self, body: InboundBody) -> None:
         """A body is coming, into `body`."""
@@ -364,10 +381,16 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         if not self.complete and self._body is not None:
             self._body.discard()  # half of it is of no use to anybody
         self._wake()
+        self._tell_end()
         if self._task is not None:
             self._task.cancel()
         callback, self.on_disconnect = self.on_disconnect, None
         return callback
+
+    def _tell_end(self) -> None:
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            on_end()
 
     def _wake(self) -> None:
         waiter = self._waiter

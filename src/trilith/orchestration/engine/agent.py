@@ -21,6 +21,7 @@ from trilith.orchestration import narration, orders
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.children import Children
 from trilith.orchestration.engine.described import Application, revision_of
+from trilith.orchestration.engine.keys_held import HeldKeys, has_terminal
 from trilith.orchestration.engine.launcher import Launcher
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.reload import source_changes
@@ -41,6 +42,8 @@ class Agent:
     def __init__(self, options: ServeOptions, *, terminal: Terminal, clock: Clock | None = None) -> None:
         """Assigns; `run` begins. `terminal` shows lines to a person."""
         self._options = options
+        self._keys = None if options.api_keys is None else HeldKeys(Path(options.api_keys))
+        self._had_terminal = has_terminal()
         self._launcher = Launcher(options)
         self._terminal = terminal
         self._tell = terminal.tell
@@ -65,6 +68,8 @@ class Agent:
     async def run(self) -> int:
         """Serves until SIGTERM, SIGINT, SIGHUP or a failure to start; the exit code.
 
+        With API keys SIGHUP has their file read again, unless it says that the terminal is closed.
+
         Raises:
             PortInUse: a port is taken.
             SetupError: an address cannot be used.
@@ -72,7 +77,8 @@ class Agent:
         loop = asyncio.get_running_loop()
         with self._launcher:
             for signal_number in _ENDING:
-                if signal.getsignal(signal_number) is not signal.SIG_IGN:  # `nohup` has a closed terminal mean nothing
+                # `nohup` has a closed terminal mean nothing.
+                if signal.getsignal(signal_number) is not signal.SIG_IGN:
                     loop.add_signal_handler(signal_number, self._signalled, signal_number)
             try:
                 self._spawn(self._remind())
@@ -104,6 +110,7 @@ class Agent:
             self._happened()
             return
         self._children.gateway = gateway
+        self._tell_keys()
         self._supervision.gateway_started(self._now())
         self._happened()
         self._spawn(self._follow_gateway(gateway))
@@ -291,8 +298,19 @@ class Agent:
     def _signalled(self, number: signal.Signals) -> None:
         if number == signal.SIGHUP and self._supervision.stopping:
             return  # a terminal that closes says so several times; who wants the end at once says something else
+        if number == signal.SIGHUP and self._keys is not None and (has_terminal() or not self._had_terminal):
+            self._spawn(self._read_keys_again(self._keys))
+            return
         self._supervision.stop(self._now(), terminated=number != signal.SIGINT)
         self._happened()
+
+    def _tell_keys(self) -> None:
+        if self._keys is not None:
+            self._children.to_gateway(control.Keys(ring=self._keys.ring))
+
+    async def _read_keys_again(self, keys: HeldKeys) -> None:
+        self._tell(await keys.read_again())
+        self._tell_keys()
 
     async def _stop(self) -> None:
         self._supervision.ends()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from trilith.orchestration.access.keys import KeyRing
+
 
 class Message(msgspec.Struct, frozen=True, tag_field="kind", kw_only=True):
     """Base of all control messages."""
@@ -40,6 +42,12 @@ class ReplicaGone(Message, frozen=True, tag="replica_gone"):
     """Agent to gateway: the replica's process has exited, whatever its connection says (its children may hold it)."""
 
     replica_id: int
+
+
+class Keys(Message, frozen=True, tag="keys"):
+    """Agent to gateway: the API keys that hold from now on. Before the first ones no request that needs one passes."""
+
+    ring: KeyRing
 
 
 class ReplicaIdle(Message, frozen=True, tag="replica_idle"):
@@ -150,6 +158,7 @@ AnyMessage = (
     | Publish
     | RemoveReplica
     | ReplicaGone
+    | Keys
     | ReplicaIdle
     | ReplicaServing
     | ReplicaUnwell

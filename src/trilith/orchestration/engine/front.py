@@ -53,6 +53,11 @@ class HttpFront:
         """Replaces the routes of services."""
         self._routes = routes
 
+    def method_at(self, path: str) -> str:
+        """The method of a service at a path, `Ocr.read`; "" for none."""
+        route = self._routes.get(path)
+        return "" if route is None else f"{route.service}.{route.method}"
+
     def __call__(self, request: HttpRequest) -> Coroutine[Any, Any, None] | None:
         """Answers a request, now or later."""
         path = request.path

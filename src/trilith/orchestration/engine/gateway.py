@@ -15,6 +15,7 @@ import os
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -31,9 +32,10 @@ from trilith.net.http1 import HttpLimits, HttpServer, tls_context
 from trilith.net.transport import Listener
 from trilith.orchestration.connections import ConnectionBounds, connection_bounds
 from trilith.orchestration.engine import control
+from trilith.orchestration.engine.access_metrics import counted_desk
 from trilith.orchestration.engine.application import Application, read_application
 from trilith.orchestration.engine.control_channel import ControlChannel
-from trilith.orchestration.engine.door import CorsDoor
+from trilith.orchestration.engine.doors import front_doors
 from trilith.orchestration.engine.front import HttpFront
 from trilith.orchestration.engine.grpc_front import GrpcFront
 from trilith.orchestration.engine.launch import GatewayArguments
@@ -93,6 +95,7 @@ class Gateway:
             self._revisions,
             on_serving=lambda replica_id: channel.send(control.ReplicaServing(replica_id=replica_id)),
         )
+        self._access = counted_desk(self._metrics) if arguments.has_keys else None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -110,14 +113,6 @@ class Gateway:
             front, self._router, self._runtime, self._metrics, application_comes=not arguments.repositories
         )
         http_limits, grpc_limits, admin_limits = _limits(arguments.max_body_bytes)
-        door = None if arguments.cors is None else CorsDoor(front, arguments.cors)
-        http = HttpServer(
-            front if door is None else door,
-            limits=http_limits,
-            ssl=_tls(arguments, "h2", "http/1.1"),
-            error_form=oip_http.error_form,
-            answer_headers=None if door is None else door.headers,
-        )
         self._grpc_front = GrpcFront(
             self._router,
             models=oip_grpc,
@@ -125,8 +120,18 @@ class Gateway:
             compressions=infer_compressions(arguments.protocol.grpc_compression),
         )
         self._grpc_front.starting = not arguments.repositories
+        door = front_doors(arguments, front, self._grpc_front, self._access)
+        http = HttpServer(
+            door.app,
+            limits=http_limits,
+            ssl=_tls(arguments, "h2", "http/1.1"),
+            error_form=oip_http.error_form,
+            answer_headers=door.answer_headers,
+        )
         self._services = services = OipServices(oip_grpc, self._runtime, front=self._grpc_front)
-        grpc = GrpcServer(services, streaming=services.streaming, limits=grpc_limits, ssl=_tls(arguments, "h2"))
+        grpc = GrpcServer(
+            services, streaming=services.streaming, admit=door.admit, limits=grpc_limits, ssl=_tls(arguments, "h2")
+        )
         admin = HttpServer(self._pages.admin, limits=admin_limits)
         listener = Listener(self._workers.connected, grant=_PEER_GRANT)
         self._service_metrics.watch(self._router)
@@ -209,6 +214,9 @@ class Gateway:
             elif isinstance(message, control.ReplicaGone):
                 self._router.gone(message.replica_id)
                 self._spawn(self._trim_models())
+            elif isinstance(message, control.Keys):
+                if self._access is not None:
+                    self._access.use(message.ring, time.monotonic())
             elif isinstance(message, control.Replicas):
                 self._pages.rows = message.replicas
             elif isinstance(message, control.Stop):

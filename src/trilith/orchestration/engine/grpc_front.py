@@ -74,6 +74,11 @@ class GrpcFront:
         name = self._offer.services.get(service)
         return None if name is None else name not in self._router.not_ready()
 
+    def method_at(self, path: str) -> str:
+        """The method of a service at a path, `Ocr.read`; "" for none."""
+        route = self._paths.get(path.encode("latin-1", "replace"))
+        return "" if route is None else f"{route.service}.{route.method}"
+
     def __call__(self, call: GrpcCall) -> Answer:
         """Answers a call, now or later."""
         route = self._paths.get(call.path)
@@ -109,7 +114,7 @@ class GrpcFront:
                 trace=metadata.trace,
                 query="",
                 client=call.peer,
-                identity=None,
+                identity=call.identity,
             ),
             (call.message,),
             received_at=call.received_at,

@@ -24,6 +24,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         tls_certificate: PEM file, or None.
         tls_key: PEM file, or None.
         tls_client_ca: PEM file, or None.
+        has_keys: nothing is served without a key; the agent tells which there are.
         cors: which pages of other origins may call, or None for none.
         protocol: how the Open Inference Protocol is spoken.
         repository: which of their models are served.
@@ -42,6 +43,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     tls_certificate: str | None
     tls_key: str | None
     tls_client_ca: str | None
+    has_keys: bool
     cors: CorsPolicy | None
     protocol: ProtocolOptions
     repository: RepositoryOptions

@@ -137,6 +137,7 @@ class Launcher:
             tls_certificate=options.tls_certificate,
             tls_key=options.tls_key,
             tls_client_ca=options.tls_client_ca,
+            has_keys=options.api_keys is not None,
             cors=options.cors,
             protocol=options.protocol,
             repository=options.repository,

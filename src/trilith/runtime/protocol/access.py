@@ -84,6 +84,16 @@ class Guard:
             raise Forbidden(f"This {self._noun} is restricted, expecting header '{name}'")
 
 
+def check_model(allows: Callable[[str], bool], name: str) -> None:
+    """Lets a request pass that asks a model by its message, or not.
+
+    Raises:
+        Forbidden: the caller may not ask that one ("": all of them).
+    """
+    if not allows(name):
+        raise Forbidden(f"the key does not open {f'the model {name[:100]!r}' if name else 'all models'}")
+
+
 def group_of(endpoint: str) -> str:
     """The group that an endpoint or a method belongs to; "" for none."""
     if endpoint.startswith(("repository", "Repository")):

@@ -16,7 +16,7 @@ from trilith.core.request import InferResponse
 from trilith.core.timeline import TIMELINE_HEADER
 from trilith.errors import Bug, DeadlineExceeded, InvalidInput, TrilithError, Unsupported
 from trilith.runtime.protocol import describe, switched_off
-from trilith.runtime.protocol.access import GRPC_PREFIX, Guard
+from trilith.runtime.protocol.access import GRPC_PREFIX, Guard, check_model
 from trilith.runtime.protocol.exchange import Exchange, Front
 from trilith.runtime.protocol.repository import grpc_methods
 from trilith.telemetry import RequestMetrics, TimelineShelf
@@ -121,7 +121,7 @@ class OipGrpc:
             if handler is None:
                 raise _unimplemented(call.path)
             self._guard.check(name, call.header)
-            call.reply(handler(parse(f"{name}Request", call.message)).SerializeToString())
+            call.reply(handler(_allowed(call, parse(f"{name}Request", call.message))).SerializeToString())
         return None
 
     def _absent_model(self, call: GrpcCall, method: bytes) -> str:
@@ -134,13 +134,14 @@ class OipGrpc:
     async def _answer_when_present(self, call: GrpcCall, name: str, model: str) -> None:
         with self._answering(call, name):
             self._guard.check(name, call.header)
+            _allowed(call, parse(f"{name}Request", call.message))
             await describe.present(self._runtime, model)
             call.reply(self._methods[name.encode()](parse(f"{name}Request", call.message)).SerializeToString())
 
     async def _answer_late(self, call: GrpcCall, name: str, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:
         with self._answering(call, name):
             self._guard.check(name, call.header)
-            call.reply((await work(parse(f"{name}Request", call.message))).SerializeToString())
+            call.reply((await work(_allowed(call, parse(f"{name}Request", call.message)))).SerializeToString())
 
     @contextlib.contextmanager
     def _answering(self, call: GrpcCall, name: str) -> Iterator[None]:
@@ -195,6 +196,17 @@ class OipGrpc:
         return service_messages().ModelStatisticsResponse(**found)
 
 
+def _allowed(call: GrpcCall, request: Any) -> Any:
+    """The request, when its caller may ask the model that it names.
+
+    Raises:
+        Forbidden: it may not.
+    """
+    if call.allows_model is not None:
+        check_model(call.allows_model, getattr(request, "name", ""))
+    return request
+
+
 def _version(text: str) -> str:
     """A version, or "" for the newest; in HTTP a path with another one is not found.
 
@@ -225,6 +237,8 @@ class _GrpcExchange(Exchange):
 
     def decode(self) -> InferCall:
         message = parse("ModelInferRequest", self._call.message)
+        if self._call.allows_model is not None:
+            check_model(self._call.allows_model, message.model_name)
         self.signature = signature = self.front.signature(message.model_name, _version(message.model_version))
         call = decode_request(message, signature)
         if self.front.forwarding is not None:

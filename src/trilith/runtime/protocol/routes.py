@@ -31,6 +31,7 @@ _MODEL: Final[dict[str, tuple[str, str]]] = {
     "generate_stream": ("generate_stream", "POST"),
     "trace/setting": ("trace", "GET, POST"),
 }
+_OF_ONE_MODEL: Final = frozenset(name for name, _ in _MODEL.values() if name != "trace")
 _REGION: Final = {"status": "GET", "register": "POST", "unregister": "POST"}
 _MAX_CACHED: Final = 1024
 
@@ -108,6 +109,15 @@ def route_of(path: str) -> Route:
     if endpoint is None:
         raise NotFound(f"Not Found: there is no endpoint {path[:200]!r}")
     return Route(*endpoint, model=model, version=version)
+
+
+def model_at(path: str) -> str | None:
+    """The model that a path asks, or asks about, or "" for all of them; None for one that asks something else."""
+    try:
+        route = route_of(path)
+    except NotFound:
+        return None
+    return route.model if route.endpoint in _OF_ONE_MODEL or route.endpoint == "statistics" else None
 
 
 def _region(path: str, region: str, action: str) -> Route:
