@@ -86,7 +86,7 @@ def serve(
     models
         A folder in which `trilith.model(NAME)` looks first. May be given several times.
     model_repository
-        A folder of models (or its URL), served beside the target if there is one. May be given several times.
+        A folder of models (or its URL), served instead of the target or beside it. May be given several times.
     model_control_mode
         Who decides which models are loaded: `none`, all at the start; `poll`, the folders, when they change;
         `explicit`, clients.
@@ -177,6 +177,25 @@ def serve(
             f"{target} is the folder of one model; serve the folder that it lies in: "
             f"`trilith serve {os.path.relpath(folder.resolve().parent)}`"
         )
+    is_folder = "://" in target or Path(target).is_dir()
+    for option, is_given, for_services in (
+        ("--replicas", replicas is not None, True),
+        ("--reload", reload, True),
+        ("--debug", debug, True),
+        ("--models", bool(models), True),
+        ("--model-repository", bool(model_repository), False),
+        ("--model-control-mode", model_control_mode != "none", False),
+        ("--load-model", bool(load_model), False),
+        ("--load-on-demand", load_on_demand, False),
+        ("--exit-on-error", exit_on_error, False),
+    ):
+        if is_given and is_folder and for_services:
+            raise InvalidConfig(f"{option} is for services, and {target} is a folder of models")
+        if is_given and not is_folder and not for_services:
+            raise InvalidConfig(
+                f"{option} is for folders of models, and {target} is a service: it says by `trilith.model(NAME)` which "
+                "models it needs, and --models FOLDER says where they are"
+            )
     for option, number, allowed in (
         ("--http-port", http_port, _PORTS),
         ("--grpc-port", None if grpc_port == "off" else grpc_port, _PORTS),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
+from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
 from trilith.wire.batches import LARGEST_BATCH
 
@@ -21,6 +22,9 @@ _DEFAULT_THREADS: Final = 4
 _DEFAULT_TIMEOUT_S: Final = 60.0
 _DEFAULT_MAX_WAITING: Final = 1000
 _MAX_THREADS: Final = 1024
+_MAX_CONCURRENCY: Final = 4096  # calls in flight on one connection: see `trilith.net.transport`
+_MAX_CORES: Final = 65536
+_LONGEST_S: Final = 86400.0 * 365
 
 
 def _whole(name: str, value: object, low: int, high: int) -> None:
@@ -28,10 +32,11 @@ def _whole(name: str, value: object, low: int, high: int) -> None:
         raise InvalidConfig(f"{name} must be a whole number from {low} to {high}, got {value!r}")
 
 
-def _positive(name: str, value: object, *, zero: bool = False) -> None:
-    wrong = isinstance(value, bool) or not isinstance(value, (int, float)) or value != value
-    if wrong or value < 0 or (value == 0 and not zero):  # type: ignore[operator]  # a number by the test above
-        raise InvalidConfig(f"{name} must be a number {'of at least' if zero else 'above'} 0, got {value!r}")
+def _positive(name: str, value: object, most: float, *, zero: bool = False) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= most or (value == 0 and not zero):  # type: ignore[operator]  # a number
+        least = "of at least" if zero else "above"
+        raise InvalidConfig(f"{name} must be a number {least} 0 and at most {plain_number(most)}, got {value!r}")
 
 
 def _is_text(value: object, pattern: re.Pattern[str]) -> bool:
@@ -52,7 +57,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         _whole("batch: max_size", self.max_size, 1, LARGEST_BATCH)
-        _positive("batch: max_wait_ms", self.max_wait_ms, zero=True)
+        _positive("batch: max_wait_ms", self.max_wait_ms, _LONGEST_S * 1e3, zero=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +95,11 @@ class ServiceOptions:
             raise InvalidConfig(f"service: name must be letters, digits, '_', '-' or '.', got {self.name!r}")
         _whole("service: replicas", self.replicas, 1, 65536)
         if self.cpu is not None:
-            _positive("service: cpu", self.cpu)
-        _positive("service: timeout_s", self.timeout_s)
+            _positive("service: cpu", self.cpu, _MAX_CORES)
+        _positive("service: timeout_s", self.timeout_s, _LONGEST_S)
         _whole("service: threads", self.threads, 1, _MAX_THREADS)
         if self.concurrency is not None:
-            _whole("service: concurrency", self.concurrency, 1, 65536)
+            _whole("service: concurrency", self.concurrency, 1, _MAX_CONCURRENCY)
         _whole("service: max_waiting", self.max_waiting, 1, 1 << 20)
         if self.proto != "" and not _is_text(self.proto, _PROTO):
             raise InvalidConfig(
@@ -132,7 +137,7 @@ class ApiOptions:
         if not isinstance(self.idempotent, bool):
             raise InvalidConfig(f"api: idempotent must be True or False, got {self.idempotent!r}")
         if self.timeout_s is not None:
-            _positive("api: timeout_s", self.timeout_s)
+            _positive("api: timeout_s", self.timeout_s, _LONGEST_S)
 
 
 Options = TypeVar("Options", ServiceOptions, ApiOptions)

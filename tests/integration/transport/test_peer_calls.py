@@ -211,6 +211,33 @@ def test_no_more_calls_than_granted_and_grants_change_live(run):
     run(main())
 
 
+def test_room_that_was_used_up_and_came_back_in_one_read_is_told(run):
+    """What waited for room meanwhile would wait for ever."""
+    held: list[IncomingCall] = []
+    told: list[int] = []
+
+    async def main():
+        peer, other = await linked_peers(grants=(32, 3), prepare_other=collect(held))
+        peer.on_credits = lambda: told.append(peer.credits)
+
+        def two_more(_: Reply) -> None:
+            for _ in range(2):
+                peer.call(b"", (), lambda _: None)
+            assert peer.credits == 0
+
+        peer.call(b"", (), two_more)
+        peer.call(b"", (), lambda _: None)
+        await until(lambda: len(held) == 2)
+        for call in held[:2]:
+            call.result(b"")
+        await until(lambda: told == [1])
+        for call in held[2:]:
+            call.result(b"")
+        await finish(peer, other)
+
+    run(main())
+
+
 def test_a_cancelled_call_has_no_reply_and_stays_in_flight_until_answered(run):
     async def main():
         calls: list[IncomingCall] = []

@@ -141,6 +141,29 @@ def test_no_server_is_not_well(say):
     assert (status, json.loads(said)) == (1, [])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["models", "--replicas", "3"], "--replicas is for services, and models is a folder of models"),
+        (["models", "--reload"], "--reload is for services"),
+        (["models", "--debug"], "--debug is for services"),
+        (["models", "--models", "models"], "--models is for services"),
+        (
+            ["app.py:A", "--model-repository", "models"],
+            "--model-repository is for folders of models, and app.py:A",
+        ),
+        (["app.py:A", "--model-control-mode", "explicit"], "--model-control-mode is for folders of models"),
+        (["app.py:A", "--load-on-demand"], "--load-on-demand is for folders of models"),
+        (["app.py:A", "--exit-on-error"], "--exit-on-error is for folders of models"),
+    ],
+)
+def test_options_that_would_do_nothing(say, tmp_path, arguments, message):
+    (tmp_path / "models").mkdir()
+    status, said = say("serve", *arguments)
+    assert status == 2
+    assert said.startswith(f"trilith: {message}")
+
+
 @pytest.mark.parametrize("spelled", [["--model-repository=models"], ["--model-repository", "models"]])
 def test_a_model_repository_is_what_to_serve_when_nothing_else_is(tmp_path, monkeypatch, spelled):
     asked = []

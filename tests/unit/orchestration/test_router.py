@@ -120,6 +120,11 @@ class RouterMachine(RuleBasedStateMachine):
         self.routes = {(r.service, r.method): r for r in REVISIONS[self.revision % 2]}
         self.router.publish(self.revision, {service for service, _ in self.routes}, self.routes.values())
 
+    @rule()
+    def publish_again(self):
+        """As when a change was given up: the revision that serves goes on."""
+        self.router.publish(self.revision, {service for service, _ in self.routes}, self.routes.values())
+
     @initialize(carries=CARRIES)
     def begin(self, carries):
         self.add("S", 0, carries)
@@ -201,6 +206,8 @@ class RouterMachine(RuleBasedStateMachine):
                     assert not [call for call in waiting if not call.settled]
                 if not deployment.alike(revision) and revision < self.revision:
                     assert not [call for call in waiting if not call.settled]
+        for queue in self.router._batches.values():
+            assert not (queue.waiting and any(queue._free()))
 
     @invariant()
     def what_a_replica_was_not_given_it_is_not_said_to_hold(self):
@@ -415,6 +422,21 @@ def test_a_new_revision_brings_its_batch_sizes():
     router.add(link)
     [(meta, buffers, _, _)] = link.peer.calls.values()
     assert len(decode_batch(meta, len(buffers))) == 4
+
+
+def test_what_waits_behind_a_batch_goes_on_when_its_revision_is_published_again():
+    many = route("many", batch_rows=3)
+    router = _router(many)
+    link = _link(grant=8)
+    router.add(link)
+    runs, waits = _call(many), _call(many)
+    router.submit(runs)
+    router.submit(waits)
+    router.publish(1, {"S"}, [many])
+    link.peer.answer(1)
+    assert runs.sink.outcomes == ["ok"]
+    link.peer.answer(2)
+    assert waits.sink.outcomes == ["ok"]
 
 
 def test_deadlines_are_enforced_wherever_the_call_is():

@@ -124,6 +124,10 @@ class DeclaredLater:
         ({"timeout_s": "60"}, "timeout_s must be a number above 0"),
         ({"threads": 0}, "threads must be"),
         ({"concurrency": 0}, "concurrency must be"),
+        ({"concurrency": 4097}, "concurrency must be a whole number from 1 to 4096, got 4097"),
+        ({"timeout_s": float("inf")}, "timeout_s must be a number above 0 and at most 31536000, got inf"),
+        ({"timeout_s": float("nan")}, "timeout_s must be a number above 0 and at most 31536000, got nan"),
+        ({"cpu": 1e9}, "cpu must be a number above 0 and at most 65536"),
         ({"name": "a b"}, "name must be letters"),
     ],
 )
@@ -145,6 +149,7 @@ def test_wrong_options_of_a_service_are_refused(options, message):
         ({"batch": 4}, "batch must be trilith.Batch"),
         ({"idempotent": 1}, "idempotent must be True or False"),
         ({"timeout_s": 0}, "timeout_s must be a number above 0"),
+        ({"timeout_s": 1e12}, "timeout_s must be a number above 0 and at most 31536000"),
     ],
 )
 def test_wrong_options_of_a_method_are_refused(options, message):
@@ -157,6 +162,8 @@ def test_wrong_batches_are_refused():
         trilith.Batch(max_size=0)
     with pytest.raises(InvalidConfig, match="max_wait_ms must be a number of at least 0"):
         trilith.Batch(max_wait_ms=-1)
+    with pytest.raises(InvalidConfig, match="max_wait_ms must be a number of at least 0 and at most 31536000000, got"):
+        trilith.Batch(max_wait_ms=1e14)
 
 
 @pytest.mark.parametrize("wrapped", [staticmethod, classmethod, property])

@@ -90,6 +90,7 @@ class Peer:
         self._high_water_bytes = self._config.high_water_bytes
         self._outgoing = CallTable()
         self._incoming: dict[int, IncomingCall] = {}
+        self._ran_out = True  # credits were 0, and `on_credits` was not called since
         self._calls_sent = 0
         self._calls_received = 0
 
@@ -224,8 +225,11 @@ class Peer:
             PayloadTooLarge: the call is over the frame limits.
             Bug: a buffer is not C-contiguous.
         """
-        if self.credits <= 0:
-            raise self._refusal()
+        room = self.credits
+        if room <= 1:
+            if room <= 0:
+                raise self._refusal()
+            self._ran_out = True
         call_id = self._outgoing.add(on_reply)
         first = _NEVER if deadline is None else deadline
         try:
@@ -331,7 +335,8 @@ class Peer:
 
     def _on_frames(self, received: list[Frame], now: float) -> None:
         surroundings = self._surroundings
-        had_credits = self.credits > 0
+        if self.credits <= 0:
+            self._ran_out = True
         try:
             for frame in received:
                 kind = frame.kind
@@ -348,7 +353,7 @@ class Peer:
         except MalformedFrame as malformed:
             self._on_end(f"malformed frame: {malformed}", True)
             return
-        if not had_credits:
+        if self._ran_out:
             self._check_credits()
         if self._closing:
             self._check_idle()
@@ -427,8 +432,10 @@ class Peer:
             self._on_end(f"the other side does not read: {unsent_bytes} bytes are unsent", True)
 
     def _check_credits(self) -> None:
-        if self.on_credits is not None and self.credits > 0:
-            tell_nothing(self.on_credits)
+        if self.credits > 0:
+            self._ran_out = False
+            if self.on_credits is not None:
+                tell_nothing(self.on_credits)
 
     def _check_idle(self) -> None:
         idle = self._idle

@@ -63,10 +63,14 @@ class BatchTicket(QueuedCall):
 
 
 class BatchQueue:
-    """The queue of one batched method."""
+    """The queue of one batched method.
+
+    Attributes:
+        route: the method.
+    """
 
     def __init__(self, route: MethodRoute, deployment: LinkedDeployment, owner: BatchOwner) -> None:
-        self._route = route
+        self.route = route
         self._deployment = deployment
         self._owner = owner
         self._queue: CallQueue[BatchTicket] = CallQueue(
@@ -116,7 +120,7 @@ class BatchQueue:
         if abandoned is not None and link is not None and link.calls.pop(abandoned.run, None) is not None:
             link.peer.stop(abandoned.run)
             latest = max(ticket.call.deadline for ticket in abandoned.calls)
-            link.overdue[self._route.method] = max(latest, self._owner.now())
+            link.overdue[self.route.method] = max(latest, self._owner.now())
 
     def pump(self, now: float) -> None:
         """Sends batches while some may leave and a replica is free."""
@@ -140,7 +144,7 @@ class BatchQueue:
             self._timer = None
 
     def _free(self) -> Iterator[ReplicaLink]:
-        method = self._route.method
+        method = self.route.method
         return (link for link in self._deployment.replicas if link.room > 0 and method not in link.batching)
 
     def _count_free(self) -> int:
@@ -176,14 +180,14 @@ class BatchQueue:
             call.link = link
             call.sent_at = now
         batch.run = call_id
-        link.batching.add(self._route.method)
+        link.batching.add(self.route.method)
         link.calls[call_id] = calls
-        self._owner.observe_batch(self._route, len(calls))
+        self._owner.observe_batch(self.route, len(calls))
 
     def _finished(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
         self._queue.over(batch)
-        link.batching.discard(self._route.method)
-        link.overdue.pop(self._route.method, None)
+        link.batching.discard(self.route.method)
+        link.overdue.pop(self.route.method, None)
         self.pump(self._owner.now())
 
     def _replied(self, calls: list[PendingCall], reply: Reply) -> None:

@@ -207,8 +207,7 @@ class Gateway:
             elif isinstance(message, control.Publish):
                 prepared = self._revisions.prepared
                 if prepared is not None and prepared.revision == message.revision:
-                    self._publish(prepared)
-                    self._spawn(self._trim_models())
+                    self._publish_prepared(prepared)
             elif isinstance(message, control.RemoveReplica):
                 self._router.remove(message.replica_id)
             elif isinstance(message, control.ReplicaGone):
@@ -244,6 +243,15 @@ class Gateway:
             settle_collector()
         self._models.prepared(order.revision)
         self._channel.send(self._loaded(order.revision, application.models))
+
+    def _publish_prepared(self, application: Application) -> None:
+        try:
+            self._publish(application)
+        except Exception as error:  # noqa: BLE001 - as in `_prepare`
+            _log.exception("publishing revision %s failed", application.revision)
+            self._give_up(application.revision, repr(error))
+            return
+        self._spawn(self._trim_models())
 
     def _give_up(self, revision: int, reason: str) -> None:
         self._channel.send(control.Unprepared(revision=revision, reason=reason))
@@ -328,6 +336,7 @@ async def _main(control_fd: int, arguments: GatewayArguments) -> None:
         await Gateway(arguments, channel).run()
     except TrilithError as error:
         channel.send(control.Failed(reason=error.message))
+        await channel.flush()
         raise SystemExit(1) from error
     finally:
         channel.close()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from trilith.core.context import Context
-from trilith.errors import DeadlineExceeded, NoReadyReplica
+from trilith.errors import DeadlineExceeded, NoReadyReplica, ReplicaLost
 from trilith.net.transport import Buffer, Peer, Reply
 from trilith.service import (
     InProcessResolver,
@@ -34,6 +34,7 @@ class GatewayLink:
         self._peer: Peer | None = None
         self._connected = asyncio.Event()
         self._room = asyncio.Event()
+        self._asked: set[asyncio.Future[Reply]] = set()
 
     def use(self, peer: Peer) -> None:
         """From now on calls go over this connection."""
@@ -43,10 +44,13 @@ class GatewayLink:
         self._room.set()
 
     def lose(self) -> None:
-        """The connection ended; calls wait for the next one."""
+        """The connection ended: what was asked over it gets an error, new calls wait for the next one."""
         self._peer = None
         self._connected.clear()
         self._room.set()
+        for answered in self._asked:
+            if not answered.done():
+                answered.set_exception(ReplicaLost("the gateway ended while it had the call; another one is started"))
 
     async def send(
         self, meta: CallMeta, buffers: Sequence[Buffer], context: Context
@@ -55,6 +59,7 @@ class GatewayLink:
 
         Raises:
             NoReadyReplica: the gateway is gone and no other came.
+            ReplicaLost: the gateway ended while it had the call.
             TrilithError: what the other side answered.
         """
         peer = await self._peer_in_time(context.deadline)
@@ -65,11 +70,14 @@ class GatewayLink:
                 answered.set_result(reply)
 
         call_id = peer.call(pack_meta(meta), buffers, on_reply, deadline=context.deadline)
+        self._asked.add(answered)
         try:
             reply = await answered
         except asyncio.CancelledError:
             peer.cancel(call_id)
             raise
+        finally:
+            self._asked.discard(answered)
         if not reply.ok:
             raise reply.error()
         return unpack_result(reply.meta), reply.buffers

@@ -90,13 +90,19 @@ class Router:
         """From now on calls go to the replicas of `revision`, by its methods.
 
         Calls that wait stay, in order; one whose method is gone gets an error. Replicas of other revisions finish what
-        they have and get nothing new; the agent drains them.
+        they have and get nothing new; the agent drains them. The revision that serves may be published once more.
         """
         methods = {(route.service, route.method): route for route in routes}
-        batched = [call for queue in self._batches.values() for call in queue.clear()]
+        # A queue goes on with the replicas that run its batches: their ends are what moves it.
+        kept = {
+            key: queue
+            for key, queue in self._batches.items()
+            if revision == self._traffic.revision and methods.get(key) == queue.route
+        }
+        batched = [call for key, queue in self._batches.items() if key not in kept for call in queue.clear()]
         waiting = self._traffic.publish(revision, services, methods, batched)
         self._batches = {
-            key: BatchQueue(route, self._traffic.deployment(route.service), self)
+            key: kept.get(key) or BatchQueue(route, self._traffic.deployment(route.service), self)
             for key, route in methods.items()
             if route.batch_rows
         }
@@ -104,6 +110,8 @@ class Router:
             self._fail(call, not_served(call.route))
         for call in waiting.again:
             self._place_again(call, first=False)
+        for queue in kept.values():
+            queue.pump(self.now())
         self._traffic.drop_deserted()
 
     @property

@@ -1,0 +1,52 @@
+"""A worker's calls when its gateway ends."""
+
+import asyncio
+import time
+
+import pytest
+from waiting import until
+
+from trilith.core.context import Context
+from trilith.core.timeline import Timeline
+from trilith.errors import ReplicaLost
+from trilith.orchestration.engine.remote import GatewayLink
+from trilith.testing.transport import linked_peers
+from trilith.wire.calls import CallMeta
+
+META = CallMeta("S", "m", "application/json", "r")
+
+
+def asked(link):
+    context = Context(request_id="r", timeline=Timeline("t", 3), deadline=time.monotonic() + 60)
+    return asyncio.ensure_future(link.send(META, [], context))
+
+
+def test_what_was_asked_of_a_gateway_that_ends_gets_an_error_and_new_calls_wait_for_the_next():
+    async def main():
+        link, held = GatewayLink(), []
+
+        async def gateway():
+            mine, other = await linked_peers(
+                prepare=lambda peer: setattr(peer, "on_lost", lambda _: link.lose()),
+                prepare_other=lambda peer: setattr(peer, "on_call", held.append),
+            )
+            link.use(mine)
+            return mine, other
+
+        mine, other = await gateway()
+        calls = [asked(link), asked(link)]
+        await until(lambda: len(held) == 2)
+        other.abort()
+        for call in calls:
+            with pytest.raises(ReplicaLost, match="the gateway ended while it had the call"):
+                await asyncio.wait_for(call, 10)
+        late = asked(link)
+        mine, other = await gateway()
+        await until(lambda: len(held) == 3)
+        late.cancel()
+        await asyncio.gather(late, return_exceptions=True)
+        assert not link._asked
+        mine.abort()
+        other.abort()
+
+    asyncio.run(main())
