@@ -4,7 +4,6 @@ import asyncio
 import time
 
 import pytest
-from waiting import until
 
 from trilith.core.context import Context
 from trilith.core.timeline import Timeline
@@ -14,6 +13,12 @@ from trilith.testing.transport import linked_peers
 from trilith.wire.calls import CallMeta
 
 META = CallMeta("S", "m", "application/json", "r")
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - the loop's own work makes it true
+            await asyncio.sleep(0)
 
 
 def asked(link):
