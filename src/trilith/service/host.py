@@ -314,6 +314,8 @@ class ServiceHost:
                 self._fail(call, hosted, answer)
             else:
                 call.finish(*answer)
+        except Exception as error:  # noqa: BLE001 - there is no thread for it
+            self._fail(call, hosted, error)
         finally:
             call.finish(Cancelled(f"{hosted.where} was cancelled"))  # only when the task itself was
             self._end(call)

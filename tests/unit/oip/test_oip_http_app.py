@@ -512,3 +512,25 @@ def test_each_refusal_for_capacity_says_when_to_come_again(app, runtime):
         request = FakeHttpRequest("POST", path, QueueFull("too many bodies", retry_after_s=2), late=True)
         asyncio.run(app(request))
         assert (request.status, request.answer_headers) == (503, {b"retry-after": b"2"})
+
+
+def test_a_large_answer_that_cannot_be_compressed_is_an_error_and_not_silence(app, runtime, metrics, monkeypatch):
+    def full(body, coding):
+        raise MemoryError
+
+    monkeypatch.setattr("trilith.runtime.protocol.http_exchange.compressed", full)
+
+    async def main():
+        request = _infer(app, headers=[(b"accept-encoding", b"gzip")])
+        asked, _, on_done, _ = runtime.submitted[-1]
+        large = np.arange(40_000, dtype=np.float32).reshape(1, -1)
+        on_done(InferResponse(model="m", version="1", id=asked.id, outputs={"OUT": large}))
+        async with asyncio.timeout(10):
+            while request.status is None:  # noqa: ASYNC110 - a thread's work
+                await asyncio.sleep(0.001)
+        return request
+
+    request = asyncio.run(main())
+    assert request.status == 500
+    assert "could not be encoded" in json.loads(request.answer)["error"]
+    assert _in_flight(metrics) == 0

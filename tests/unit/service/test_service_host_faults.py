@@ -339,3 +339,27 @@ def test_no_room_for_an_upload_is_no_failure_of_the_method(serve, folders):
         assert hosted.host.instance.seen == []
 
     serve(Uploads, scenario)
+
+
+def test_a_call_for_which_there_is_no_thread_fails_and_says_so(serve, monkeypatch, caplog):
+    """As when the system has no more threads."""
+
+    @trilith.service
+    class Plain:
+        @trilith.api
+        def one(self) -> int:
+            return 1
+
+    async def scenario(hosted):
+        def refuse(*_):
+            raise RuntimeError("can't start new thread")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(hosted.host._executor, "submit", refuse)
+            with pytest.raises(ServiceError):
+                await hosted.call("one")
+        assert "can't start new thread" in caplog.text
+        await hosted.idle()
+        assert await hosted.body("one") == b"1"
+
+    serve(Plain, scenario)

@@ -238,9 +238,11 @@ class HttpConnection(asyncio.Protocol):
         if self._pumping:
             return  # the loop below, further up the stack, goes on
         self._pumping = True
-        while self._waiting and self._may_begin():
-            self._begin(self._waiting.popleft())
-        self._pumping = False
+        try:
+            while self._waiting and self._may_begin():
+                self._begin(self._waiting.popleft())
+        finally:
+            self._pumping = False
         if self._state.draining:
             self.close_when_idle()
 

@@ -189,11 +189,17 @@ class Exchange(ABC):
             if self.call.classes:
                 result.outputs = classified(result.outputs, self.call.classes, self.signature)
             self.answer(result)
-        except TrilithError as error:
+        except Exception as error:  # noqa: BLE001 - called by the runtime: this request must get its one answer
+            self.unanswerable(error)
+
+    def unanswerable(self, error: Exception) -> None:
+        """The answer cannot be encoded or sent: the caller is told."""
+        if isinstance(error, TrilithError):
             self.finish(error)
-        except Exception:  # noqa: BLE001 - called by the runtime: whatever is wrong, this request gets its one answer
-            _log.exception("encoding the answer of model %s failed", result.model)
-            self.finish(Bug(f"the answer of model '{result.model}' could not be encoded; the server's log says more"))
+            return
+        model = self.call.request.model
+        _log.error("encoding the answer of model %s failed", model, exc_info=error)
+        self.finish(Bug(f"the answer of model '{model}' could not be encoded; the server's log says more"))
 
     def reject(self, error: TrilithError) -> None:
         """Ends a request that could not even be read."""

@@ -148,8 +148,11 @@ class HttpExchange(Exchange):
         def done(work: asyncio.Future[bytes]) -> None:
             if self.over:
                 return
-            self.stamp_answer()
-            self._send(work.result(), json_bytes, [*self.timeline_headers(), (CONTENT_ENCODING, coding)])
+            try:
+                self.stamp_answer()
+                self._send(work.result(), json_bytes, [*self.timeline_headers(), (CONTENT_ENCODING, coding)])
+            except Exception as error:  # noqa: BLE001 - called by the loop: this request must get its one answer
+                self.unanswerable(error)
 
         loop = asyncio.get_running_loop()
         loop.run_in_executor(None, compressed, body, coding).add_done_callback(done)
