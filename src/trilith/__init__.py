@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from trilith.service.depends import model as model
     from trilith.service.options import Batch as Batch
     from trilith.service.tracing import context as context
+    from trilith.telemetry.data_log import log as log
+    from trilith.telemetry.instruments import Counter as Counter
+    from trilith.telemetry.instruments import Gauge as Gauge
+    from trilith.telemetry.instruments import Histogram as Histogram
+    from trilith.telemetry.instruments import counter as counter
+    from trilith.telemetry.instruments import gauge as gauge
+    from trilith.telemetry.instruments import histogram as histogram
 
 __version__ = "0.1.0"
 
@@ -36,6 +43,13 @@ _HOMES: Final = {
     "context": "trilith.service.tracing",
     "depends": "trilith.service.depends",
     "model": "trilith.service.depends",
+    "log": "trilith.telemetry.data_log",
+    "Counter": "trilith.telemetry.instruments",
+    "Gauge": "trilith.telemetry.instruments",
+    "Histogram": "trilith.telemetry.instruments",
+    "counter": "trilith.telemetry.instruments",
+    "gauge": "trilith.telemetry.instruments",
+    "histogram": "trilith.telemetry.instruments",
 }
 
 __all__ = [
@@ -45,10 +59,17 @@ __all__ = [
     "Batch",
     "Context",
     "Identity",
+    "Counter",
+    "Gauge",
+    "Histogram",
     "Runtime",
     "api",
     "context",
+    "counter",
     "depends",
+    "gauge",
+    "histogram",
+    "log",
     "model",
     "service",
 ]

@@ -24,7 +24,10 @@ def make_app() -> App:
         result_action="return_value",
     )
     app.command("trilith.cli.serve:serve", help="Serve a folder of models, or a service written in Python.")
+    app.command("trilith.cli.call:call", help="Call a method of a service, running or not.")
+    app.command("trilith.cli.client:client", help="Write a typed stub file of what a service offers.")
     app.command("trilith.cli.status:status", help="Show the servers that run on this machine.")
+    app.command("trilith.cli.init:init", help="Make a small project to begin with.")
     app.command("trilith.cli.bench:bench", help="Measure an HTTP endpoint under load.")
     app.command("trilith.cli.proto:proto", help="Write the .proto by which a service is reached over gRPC.")
     models = App(name="models", help="Look at a model repository and its configurations without serving them.")

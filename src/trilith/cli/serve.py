@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
+from trilith.core.data_options import DataLogOptions, read_samples
 from trilith.core.load_options import RANGES, ControlMode, LoadOptions, Range, is_config_name
 from trilith.core.log_options import LogFormat, LogLevel, LogOptions
 from trilith.core.plain_numbers import plain_number
@@ -28,6 +29,7 @@ def serve(
     metrics_port: int | Literal["off"] = 8002,
     replicas: int | None = None,
     reload: bool = False,
+    inline: Annotated[bool, Parameter(negative="")] = False,
     models: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     model_repository: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     model_control_mode: Literal["none", "poll", "explicit"] = "none",
@@ -63,6 +65,10 @@ def serve(
     grpc_infer_response_compression_level: Literal["none", "low", "medium", "high"] = "none",
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
+    data_log: Path | None = None,
+    data_log_sample: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    data_log_mb: int = DataLogOptions().max_bytes >> 20,
+    data_log_images: Annotated[bool, Parameter(negative="")] = False,
     debug: bool = False,
 ) -> int:
     """Serve a folder of models, or a service written in Python.
@@ -83,6 +89,8 @@ def serve(
         Processes of the served (root) service, instead of what it declares.
     reload
         Start the service anew when one of its source files changes.
+    inline
+        Run the service in this process, one replica, without time limits: for `breakpoint()` and debuggers.
     models
         A folder in which `trilith.model(NAME)` looks first. May be given several times.
     model_repository
@@ -154,6 +162,14 @@ def serve(
         The least level that is logged, to standard error.
     log_format
         `text` for people, `json` for programs: one object a line.
+    data_log
+        Folder for what services log with `trilith.log`: JSON lines.
+    data_log_sample
+        With `--data-log`: the part of the requests that is kept, `0.1`; or `NAME=0.1` for one name. May be repeated.
+    data_log_mb
+        With `--data-log`: room for each service, in MiB; the oldest makes place.
+    data_log_images
+        With `--data-log`: keep pictures too, as files.
     debug
         Send the text of exceptions in your code to clients.
     """
@@ -209,6 +225,7 @@ def serve(
         ("--model-load-retry-count", model_load_retry_count, RANGES["model_load_retry_count"]),
         ("--drain-timeout-s", drain_timeout_s, Range(0, math.inf)),
         ("--unresponsive-timeout-s", unresponsive_timeout_s, Range(0.001, math.inf)),
+        ("--data-log-mb", data_log_mb, Range(1, 1 << 24)),
         ("--max-body-mb", max_body_mb, Range(1, FrameLimits().max_body_bytes >> 20)),
     ):
         if number is not None and not allowed.holds(number):
@@ -220,6 +237,7 @@ def serve(
         raise InvalidConfig(
             f"--tls-client-ca {tls_client_ca} needs --tls-certificate and --tls-key: clients show theirs over TLS"
         )
+    _check_inline(inline=inline, reload=reload, replicas=replicas, target=target)
     chosen = [port for port in (http_port, grpc_port, metrics_port) if port and port != "off"]
     if len(set(chosen)) < len(chosen):
         raise InvalidConfig(
@@ -247,6 +265,9 @@ def serve(
     for root in model_repository:
         if "://" not in root and not Path(root).is_dir():
             raise InvalidConfig(f"--model-repository {root}: there is no such folder")
+    if data_log is None and (data_log_sample or data_log_images):
+        raise InvalidConfig("--data-log-sample and --data-log-images need --data-log FOLDER")
+    sample, samples = read_samples(data_log_sample, "--data-log-sample")
     options = ServeOptions(
         target=target,
         host=host,
@@ -255,12 +276,20 @@ def serve(
         metrics_port=None if metrics_port == "off" else metrics_port,
         replicas=replicas,
         reload=reload,
+        inline=inline,
         model_roots=tuple(str(path.resolve()) for path in models),
         drain_s=drain_timeout_s,
         unresponsive_s=unresponsive_timeout_s,
         max_body_bytes=max_body_mb << 20,
         debug=debug,
         log=LogOptions(level=log_level, format=log_format),
+        data_log=DataLogOptions(
+            folder=str(data_log.resolve()) if data_log is not None else "",
+            sample=sample,
+            samples=dict(samples),
+            max_bytes=data_log_mb << 20,
+            images=data_log_images,
+        ),
         tls_certificate=str(tls_certificate) if tls_certificate is not None else None,
         tls_key=str(tls_key) if tls_key is not None else None,
         tls_client_ca=str(tls_client_ca) if tls_client_ca is not None else None,
@@ -299,6 +328,17 @@ def serve(
         ),
     )
     return serve_forever(options)
+
+
+def _check_inline(*, inline: bool, reload: bool, replicas: int | None, target: str) -> None:
+    if not inline:
+        return
+    if reload:
+        raise InvalidConfig("--inline runs the service in this process, whose code cannot be reloaded: leave out one")
+    if replicas not in (None, 1):
+        raise InvalidConfig(f"--inline runs one replica, got --replicas {replicas}: leave out one of the two")
+    if "://" in target or Path(target).is_dir():
+        raise InvalidConfig(f"--inline is for a service, and {target} is a folder of models")
 
 
 def _is_one_model(folder: Path) -> bool:

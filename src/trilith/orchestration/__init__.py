@@ -18,6 +18,7 @@ __all__ = [
     "new_key",
     "read_key_file",
     "read_key_text",
+    "running_targets",
     "serve_forever",
     "server_reports",
 ]
@@ -29,9 +30,16 @@ def serve_forever(options: ServeOptions) -> int:
     Raises:
         SetupError: it cannot be started as asked.
     """
-    from trilith.orchestration.engine.agent import serve
+    from trilith.orchestration.engine.serving import serve
 
     return serve(options)
+
+
+def running_targets() -> list[tuple[str, str]]:
+    """What each server of this user on this machine serves, and its HTTP address (`host:port`); the oldest first."""
+    from trilith.orchestration.engine.places import read_records
+
+    return [(record.target, record.http) for record in read_records()]
 
 
 def server_reports() -> list[ServerReport]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from trilith.core.data_options import DataLogOptions
 from trilith.core.load_options import LoadOptions
 from trilith.core.log_options import LogOptions
 from trilith.wire.cors import CorsPolicy
@@ -37,6 +38,7 @@ class ServeOptions:
         metrics_port: metrics and status; 0 lets the system choose, None serves none.
         replicas: overrides the replica count of the root service; None keeps what it declares.
         reload: restart replicas when a source file changes.
+        inline: the service runs in the foreground process, one replica, without time limits: for debuggers.
         model_roots: folders in which model names are looked up, before the application's own.
         drain_s: seconds that requests in flight get after SIGTERM.
         unresponsive_s: seconds after which a replica that is not heard is replaced.
@@ -50,6 +52,7 @@ class ServeOptions:
         protocol: how the Open Inference Protocol is spoken.
         repository: which models are served, when the target is a folder of models.
         log: what is logged, and how.
+        data_log: what of the data of requests is kept.
     """
 
     target: str
@@ -59,6 +62,7 @@ class ServeOptions:
     metrics_port: int | None = 8002
     replicas: int | None = None
     reload: bool = False
+    inline: bool = False
     model_roots: tuple[str, ...] = field(default=())
     drain_s: float = 30.0
     unresponsive_s: float = 30.0
@@ -72,6 +76,7 @@ class ServeOptions:
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
     repository: RepositoryOptions = field(default_factory=RepositoryOptions)
     log: LogOptions = field(default_factory=LogOptions)
+    data_log: DataLogOptions = field(default_factory=DataLogOptions)
 
 
 class DeployedService(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Final
 
 from trilith.core.foreign import error_text, named_error
+from trilith.core.own_frames import own_traceback
 from trilith.errors import CallerError, InvalidInput, ServiceError, SetupError, TrilithError
 
 _log: Final = logging.getLogger("trilith.service")
@@ -68,13 +69,18 @@ def explain(error: BaseException, where: str, request_id: str, *, debug: bool, l
             return _known(error)
         happened = _refused(error, calls) if calls else f"raised {named_error(error)}"
         if not logged:
-            _log.error("%s %s (request %s)", where, happened, request_id, exc_info=error)
+            _log.error("%s %s (request %s)", where, happened, request_id, exc_info=_own(error))
     except BaseException as broken:  # noqa: BLE001  the user's class: whatever its attributes raise
         happened = f"raised {type(error).__name__}, and reading it raised {type(broken).__name__}"
         _log.error("%s %s (request %s)", where, happened, request_id)
     if debug:
         return ServiceError(f"{where} {happened}")
     return ServiceError(f"{where} failed; see the server's log, request id {request_id}")
+
+
+def _own(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """What the log shows: the frames of the author's code first."""
+    return type(error), error, own_traceback(error)
 
 
 def _known(error: TrilithError) -> TrilithError:

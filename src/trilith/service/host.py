@@ -62,14 +62,24 @@ class ServiceHost:
     """Hosts one instance of one service. All its methods are called on the loop that started it."""
 
     def __init__(
-        self, service: object, resolver: Resolver, *, debug: bool = False, uploads: Path | None = None
+        self,
+        service: object,
+        resolver: Resolver,
+        *,
+        debug: bool = False,
+        uploads: Path | None = None,
+        least_timeout_s: float = 0.0,
     ) -> None:
-        """Takes the service and what its references mean; `uploads` is where files of callers are kept meanwhile."""
+        """Takes the service and what its references mean; `uploads` is where files of callers are kept meanwhile.
+
+        `least_timeout_s`: methods get so much time though they declare less, for who stands at a breakpoint.
+        """
         self.spec = service if isinstance(service, ServiceSpec) else spec_of(service)
         self.instance: Any = None
         self._resolver = resolver
         self._debug = debug
         self._uploads = uploads
+        self._least_timeout_s = least_timeout_s
         self._methods: dict[str, HostedMethod] = {}
         self._active: dict[ServiceCall, asyncio.Task[None]] = {}  # holds each task, as asyncio does not
         self._sweep: asyncio.TimerHandle | None = None
@@ -112,6 +122,7 @@ class ServiceHost:
             ) from error
         for name, method in self.spec.methods.items():
             hosted = HostedMethod(method, bound_method(self.instance, method), uploads=self._uploads)
+            hosted.timeout_s = max(hosted.timeout_s, self._least_timeout_s)
             hosted.prepare()
             self._methods[name] = hosted
         for name in self.spec.dependencies:

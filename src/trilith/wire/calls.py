@@ -23,6 +23,10 @@ TENSORS_CONTENT_TYPE: Final = "application/x-trilith-tensors"
 """A model's tensors: a msgpack header and one raw buffer for each tensor."""
 
 
+NOT_BEGUN_HEADER: Final = "trilith-not-begun"
+"""An HTTP answer has it, as `1`, when the call was refused before its method was begun: it may be sent again."""
+
+
 class CallMeta(msgspec.Struct, array_like=True, frozen=True):
     """What a call says beside its values.
 

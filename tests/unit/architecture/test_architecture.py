@@ -16,7 +16,7 @@ FLOORS = ("net", "runtime", "service", "orchestration", "measure", "cli")
 FRONTS = {
     "net": {"http1", "grpc", "listen", "transport"},
     "runtime": {"", "protocol", "sources", "sources.console"},
-    "service": {""},
+    "service": {"", "client"},
     "orchestration": {""},
     "measure": {""},
     "cli": {""},

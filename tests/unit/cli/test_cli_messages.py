@@ -194,3 +194,18 @@ def test_a_shell_completes_file_names_where_files_may_be_given(tmp_path, words):
     """
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout == "app.py\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--data-log-images"], "need --data-log FOLDER"),
+        (["--data-log-sample", "0.5"], "need --data-log FOLDER"),
+        (["--data-log", "data", "--data-log-sample", "2"], "takes a part from 0 to 1"),
+        (["--data-log", "data", "--data-log-mb", "0"], "--data-log-mb must be"),
+    ],
+)
+def test_options_of_the_data_log(say, options, said):
+    status, shown = say("serve", "app.py:Name", *options)
+    assert status == 2
+    assert said in shown

@@ -115,7 +115,7 @@ def launched(monkeypatch, run, **given):
     async def main():
         launchers = []
 
-        def make(options):
+        def make(options, **_):
             launchers.append(Launcher(options))
             return launchers[0]
 

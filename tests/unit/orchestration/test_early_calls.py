@@ -17,6 +17,7 @@ from trilith.orchestration.engine.early_calls import EarlyCalls
 from trilith.orchestration.engine.hello import Hello
 from trilith.orchestration.engine.worker_desk import WorkerDesk
 from trilith.orchestration.known_revisions import KnownRevisions
+from trilith.telemetry import ProgramMetrics
 from trilith.wire.calls import CallMeta, pack_meta
 
 META = CallMeta("S", "m", "text/plain", "id")
@@ -120,7 +121,7 @@ class Router:
 @pytest.fixture
 def desk():
     known = KnownRevisions()
-    desk = WorkerDesk(Router(), None, known, on_serving=lambda _: None)
+    desk = WorkerDesk(Router(), None, known, ProgramMetrics(), on_serving=lambda _: None)
     desk.known = known
     return desk
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from trilith.core.clock import Clock, MonotonicClock
-from trilith.core.logs import configure_logging
 from trilith.errors import Bug, SetupError
 from trilith.orchestration import narration, orders
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.children import Children
 from trilith.orchestration.engine.described import Application, revision_of
+from trilith.orchestration.engine.inline import PATIENCE_S, Foreground
 from trilith.orchestration.engine.keys_held import HeldKeys, has_terminal
 from trilith.orchestration.engine.launcher import Launcher
 from trilith.orchestration.engine.process import ChildProcess
@@ -32,23 +32,34 @@ from trilith.orchestration.state import ReplicaState
 from trilith.orchestration.supervision import Charge, Supervision
 
 _REMIND_S = 10.0
-_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""The signals that end a server."""
 _Order = orders.Order[Application]
 
 
 class Agent:
     """Runs one server until it is told to stop."""
 
-    def __init__(self, options: ServeOptions, *, terminal: Terminal, clock: Clock | None = None) -> None:
-        """Assigns; `run` begins. `terminal` shows lines to a person."""
+    def __init__(
+        self,
+        options: ServeOptions,
+        *,
+        terminal: Terminal,
+        clock: Clock | None = None,
+        foreground: Foreground | None = None,
+    ) -> None:
+        """Assigns; `run` begins. `terminal` shows lines to a person; `foreground`: replicas run in this process."""
         self._options = options
         self._keys = None if options.api_keys is None else HeldKeys(Path(options.api_keys))
         self._had_terminal = has_terminal()
-        self._launcher = Launcher(options)
+        self._foreground = foreground
+        self._launcher = Launcher(options, foreground=foreground)
         self._terminal = terminal
         self._tell = terminal.tell
         self._now = (clock or MonotonicClock()).now
         limits = Limits(drain_s=options.drain_s)
+        if foreground is not None:
+            limits = Limits(drain_s=options.drain_s, start_s=PATIENCE_S)
         self._supervision: Supervision[Application] = Supervision(
             Charge(
                 target=options.target,
@@ -76,10 +87,10 @@ class Agent:
         """
         loop = asyncio.get_running_loop()
         with self._launcher:
-            for signal_number in _ENDING:
+            for signal_number in () if self._foreground is not None else ENDING:
                 # `nohup` has a closed terminal mean nothing.
                 if signal.getsignal(signal_number) is not signal.SIG_IGN:
-                    loop.add_signal_handler(signal_number, self._signalled, signal_number)
+                    loop.add_signal_handler(signal_number, self.signalled, signal_number)
             try:
                 self._spawn(self._remind())
                 self._spawn(self._look_after_gateway())
@@ -295,7 +306,8 @@ class Agent:
 
     # Ending
 
-    def _signalled(self, number: signal.Signals) -> None:
+    def signalled(self, number: signal.Signals) -> None:
+        """A signal came. On the agent's loop."""
         if number == signal.SIGHUP and self._supervision.stopping:
             return  # a terminal that closes says so several times; who wants the end at once says something else
         if number == signal.SIGHUP and self._keys is not None and (has_terminal() or not self._had_terminal):
@@ -348,27 +360,3 @@ async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
 def _python_files(target: str) -> list[str]:
     """Python files in a folder of models that has none."""
     return sorted(str(path) for path in Path(target).glob("*.py")) if "://" not in target else []
-
-
-def serve(options: ServeOptions) -> int:
-    """Runs a server in the foreground; the exit code. The process is to end then: it heeds no signal any more.
-
-    Raises:
-        SetupError: it cannot be started as asked.
-    """
-    target = Path(options.target)
-    if not (target.exists() or ":" in options.target):
-        from trilith.service import parse_target  # it says what there is instead; a good target need not wait for it
-
-        parse_target(options.target)
-    configure_logging(options.log)
-    return asyncio.run(_serve(options))
-
-
-async def _serve(options: ServeOptions) -> int:
-    try:
-        return await Agent(options, terminal=Terminal(log=options.log)).run()
-    finally:
-        for number in _ENDING:  # all is done: whoever still presses Ctrl-C does not cut the interpreter's end
-            asyncio.get_running_loop().remove_signal_handler(number)
-            signal.signal(number, signal.SIG_IGN)

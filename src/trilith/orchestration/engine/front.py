@@ -15,13 +15,21 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from trilith.errors import CallerError, Draining, MethodNotAllowed, NoReadyReplica, NotFound, TrilithError
+from trilith.errors import (
+    CallerError,
+    CapacityError,
+    Draining,
+    MethodNotAllowed,
+    NoReadyReplica,
+    NotFound,
+    TrilithError,
+)
 from trilith.net.http1 import HttpRequest
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.call_headers import CallHeaders, read_headers
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
-from trilith.orchestration.engine.sinks import AwaitedHttpSink, HttpSink
+from trilith.orchestration.engine.sinks import NOT_BEGUN, AwaitedHttpSink, HttpSink
 from trilith.telemetry import TIMELINES_PATH, TimelineShelf
 from trilith.wire.calls import pack_call
 
@@ -124,7 +132,8 @@ class HttpFront:
             self._router.cancel(call)  # does nothing when it is settled
 
     def _refuse(self, request: HttpRequest, error: TrilithError, *, allow: bytes = b"") -> None:
-        request.respond_error(error, headers=((b"allow", allow),) if allow else ())
+        headers = NOT_BEGUN if isinstance(error, CapacityError) else ()
+        request.respond_error(error, headers=((b"allow", allow),) if allow else headers)
 
 
 def _pending(

@@ -52,7 +52,7 @@ from trilith.orchestration.gateway_watch import show_life_every_s
 from trilith.orchestration.known_revisions import KnownRevisions
 from trilith.runtime import Runtime
 from trilith.runtime.protocol import OipGrpc, OipHttp, OipServices, model_source
-from trilith.telemetry import HostMetrics, Metrics, RequestMetrics, TimelineShelf
+from trilith.telemetry import HostMetrics, Metrics, ProgramMetrics, RequestMetrics, TimelineShelf
 from trilith.wire.oip_options import infer_compressions
 
 _log: Final = logging.getLogger("trilith.gateway")
@@ -89,10 +89,12 @@ class Gateway:
         )
         self._node_models = NodeModels(self._runtime)
         self._revisions: KnownRevisions[Application] = KnownRevisions()
+        self._programs = ProgramMetrics()
         self._workers = WorkerDesk(
             self._router,
             self._models,
             self._revisions,
+            self._programs,
             on_serving=lambda replica_id: channel.send(control.ReplicaServing(replica_id=replica_id)),
         )
         self._access = counted_desk(self._metrics) if arguments.has_keys else None
@@ -104,6 +106,7 @@ class Gateway:
         requests = RequestMetrics(self._metrics)
         self._metrics.add_source(model_source(self._runtime))
         self._metrics.add_source(HostMetrics())
+        self._metrics.add_source(self._programs)
         timelines = TimelineShelf()
         oip_http = OipHttp(self._runtime, metrics=requests, timelines=timelines, options=arguments.protocol)
         oip_grpc = OipGrpc(self._runtime, metrics=requests, timelines=timelines, options=arguments.protocol)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from trilith.telemetry import FamilyDelta
+
 
 class Join(msgspec.Struct, frozen=True, kw_only=True, tag="join"):
     """The first notice, before any call: the revision of its code, whose models and services it means when it calls."""
@@ -20,6 +22,17 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     pid: int
 
 
-def decode_notice(notice: bytes) -> Join | Hello:
+class Counted(msgspec.Struct, frozen=True, kw_only=True, tag="counted"):
+    """What its program has counted since it said so last, or for the first time to this gateway."""
+
+    replica_id: int
+    revision: int
+    families: list[FamilyDelta]
+
+
+Notice = Join | Hello | Counted
+
+
+def decode_notice(notice: bytes) -> Notice:
     """The notice, from msgpack."""
-    return msgspec.msgpack.decode(notice, type=Join | Hello)
+    return msgspec.msgpack.decode(notice, type=Notice)

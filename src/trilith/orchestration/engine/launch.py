@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from trilith.core.data_options import DataLogOptions
 from trilith.core.log_options import LogOptions
 from trilith.orchestration.spec import RepositoryOptions
 from trilith.wire.cors import CorsPolicy
@@ -66,6 +67,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
         uploads: where files of callers are kept meanwhile; the agent removes it after the process.
         debug: send the text of user exceptions to clients.
         log: what is logged, and how.
+        data_log: what of the data of requests is kept.
         snapshot: file with the source of the revision; "" for what lies on disk.
     """
 
@@ -79,4 +81,5 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     uploads: str
     debug: bool
     log: LogOptions
+    data_log: DataLogOptions = DataLogOptions()
     snapshot: str = ""

@@ -21,6 +21,7 @@ import msgspec
 
 from trilith.errors import SetupError
 from trilith.net.listen import listen_tcp, listen_unix, shown
+from trilith.orchestration.engine.inline import Foreground
 from trilith.orchestration.engine.launch import GatewayArguments, WorkerArguments
 from trilith.orchestration.engine.places import (
     SOCKET_NAME,
@@ -50,8 +51,10 @@ class Launcher:
         serves_repository: the target is a folder of models; otherwise it is a service.
     """
 
-    def __init__(self, options: ServeOptions) -> None:
+    def __init__(self, options: ServeOptions, *, foreground: Foreground | None = None) -> None:
+        """`foreground`: replicas run in this process."""
         self._options = options
+        self._foreground = foreground
         self._undo = contextlib.ExitStack()
         self._folder = str(Path.cwd())  # it may have another name later, or none
         self.sources = source_folder(options.target)
@@ -191,8 +194,11 @@ class Launcher:
             uploads=str(self._uploads_of(replica_id)),
             debug=options.debug,
             log=options.log,
+            data_log=options.data_log,
             snapshot=str(self._snapshot(revision)) if options.reload else "",
         )
+        if self._foreground is not None:
+            return await self._foreground.start(arguments)
         return await ChildProcess.start(
             _WORKER_MODULE,
             f"{service or options.target} replica {replica_id}",

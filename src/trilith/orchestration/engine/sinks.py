@@ -8,12 +8,15 @@ from functools import lru_cache
 from typing import Final
 
 from trilith.core.timeline import Timeline
-from trilith.errors import Bug, TrilithError
+from trilith.errors import Bug, CapacityError, TrilithError
 from trilith.net.http1 import HttpRequest
 from trilith.net.transport import Buffer, IncomingCall
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.telemetry import TimelineShelf
-from trilith.wire.calls import ResultMeta, pack_meta, unpack_result
+from trilith.wire.calls import NOT_BEGUN_HEADER, ResultMeta, pack_meta, unpack_result
+
+NOT_BEGUN: Final = ((NOT_BEGUN_HEADER.encode(), b"1"),)
+"""The headers of an answer to a call that no replica had."""
 
 _KNOWN_BYTES: Final = 80
 
@@ -44,8 +47,9 @@ class HttpSink:
             self._request.respond(status, body, content_type=content_type, headers=headers)
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:
-        """Writes the error."""
-        self._request.respond_error(error)
+        """Writes the error, and whether the call may be sent again for sure: no replica had it."""
+        refused = call.attempt == 0 and isinstance(error, CapacityError)
+        self._request.respond_error(error, headers=NOT_BEGUN if refused else ())
 
 
 def _head(result: ResultMeta) -> _Head:

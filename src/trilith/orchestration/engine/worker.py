@@ -32,7 +32,9 @@ from trilith.errors import SetupError, TrilithError
 from trilith.net.transport import LostCall, Peer, connect
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.control_channel import ControlChannel
+from trilith.orchestration.engine.counting import CountingReplica
 from trilith.orchestration.engine.hello import Hello, Join
+from trilith.orchestration.engine.inline import PATIENCE_S, patient_description
 from trilith.orchestration.engine.launch import WorkerArguments
 from trilith.orchestration.engine.process import open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.remote import GatewayLink, RemoteResolver
@@ -48,6 +50,8 @@ from trilith.service import (
     service_graph,
     spec_of,
 )
+from trilith.telemetry import DataLog, instruments
+from trilith.telemetry.data_log import use as use_data_log
 
 _LEAVE_S = 5.0  # for leaving the instance when nobody says how long
 _RECONNECT_S = 0.05
@@ -56,8 +60,10 @@ _RECONNECT_S = 0.05
 class Worker:
     """One replica."""
 
-    def __init__(self, arguments: WorkerArguments, channel: ControlChannel) -> None:
+    def __init__(self, arguments: WorkerArguments, channel: ControlChannel, *, inline: bool = False) -> None:
+        """`inline`: it has no process of its own (see `inline`)."""
         self._arguments = arguments
+        self._inline = inline
         self._channel = channel
         self._link = GatewayLink()
         self._lost = asyncio.Event()
@@ -78,9 +84,10 @@ class Worker:
         roots = self._model_roots(Path(inspect.getfile(root.target)).parent)
         spec = self._spec(root)
         if not self._arguments.service:
-            description = msgspec.Raw(msgspec.json.encode(describe(target)))
+            described = patient_description(describe(target)) if self._inline else describe(target)
+            description = msgspec.Raw(msgspec.json.encode(described))
             self._channel.send(control.Described(description=description, model_roots=roots))
-            if root.options.cpu is not None:
+            if root.options.cpu is not None and not self._inline:
                 # Native libraries read the bound on their threads when they are loaded, and the target has loaded them
                 # without it. The agent starts the replicas anew, with the bound.
                 await self._channel.flush()
@@ -91,26 +98,43 @@ class Worker:
             RemoteResolver(self._link, roots),
             debug=self._arguments.debug,
             uploads=Path(self._arguments.uploads),
+            least_timeout_s=PATIENCE_S if self._inline else 0.0,
         )
         self._served = ServedCalls(self._host)
+        self._counting = CountingReplica(
+            instruments, replica_id=self._arguments.replica_id, revision=self._arguments.revision
+        )
+        data_log = self._open_data_log()
         peer = await self._connect()
         await self._host.start()
         ends_at = math.inf
         keeper: asyncio.Task[None] | None = None
         try:
-            settle_collector()
-            watch_growth(asyncio.get_running_loop())
+            if not self._inline:
+                settle_collector()
+                watch_growth(asyncio.get_running_loop())
             self._hello(peer)
             keeper = asyncio.get_running_loop().create_task(self._keep_connected())
             timeout_s = await self._wait_stop()
             ends_at = time.monotonic() + timeout_s
             keeper.cancel()
+            if data_log is not None:
+                await asyncio.to_thread(data_log.close, min(_LEAVE_S, timeout_s) / 4)
+            self._counting.close()
             if self._peer is not None:
                 await self._peer.close(timeout_s)
         finally:
             if keeper is not None:
                 keeper.cancel()
             await self._host.stop(min(_LEAVE_S, max(0.0, ends_at - time.monotonic())))
+
+    def _open_data_log(self) -> DataLog | None:
+        options = self._arguments.data_log
+        if not options.folder:
+            return None
+        found = DataLog(options, service=self._name, replica_id=self._arguments.replica_id)
+        use_data_log(found)
+        return found
 
     def _model_roots(self, folder: Path) -> list[str]:
         given = [Path(root) for root in self._arguments.model_roots]
@@ -134,6 +158,7 @@ class Worker:
         self._peer = peer
         peer.notify(msgspec.msgpack.encode(Join(revision=self._arguments.revision)))
         self._link.use(peer)
+        self._counting.use(peer)
         return peer
 
     def _prepare(self, peer: Peer) -> None:
@@ -142,6 +167,7 @@ class Worker:
 
     def _disconnected(self, calls: list[LostCall]) -> None:
         self._peer = None
+        self._counting.use(None)
         self._link.lose()
         self._lost.set()
 
@@ -175,13 +201,35 @@ async def _main(control_fd: int, arguments: WorkerArguments) -> None:
     try:
         await Worker(arguments, channel).run()
     except TrilithError as error:
-        cause = error.__cause__
-        detail = users_traceback(cause) if cause is not None else ""
-        channel.send(control.Failed(reason=error.message, detail=detail))
-        await channel.flush()
+        await _tell(channel, error)
         raise SystemExit(1) from error
     finally:
         channel.close()
+
+
+async def _tell(channel: ControlChannel, error: TrilithError) -> None:
+    """Tells the agent why it cannot serve."""
+    cause = error.__cause__
+    detail = users_traceback(cause) if cause is not None else ""
+    channel.send(control.Failed(reason=error.message, detail=detail))
+    await channel.flush()
+
+
+async def run_inline(arguments: WorkerArguments, channel: ControlChannel) -> int:
+    """Runs a replica in this process, on this loop; what its process would exit with."""
+    try:
+        await Worker(arguments, channel, inline=True).run()
+    except TrilithError as error:
+        await _tell(channel, error)
+        return 1
+    return 0
+
+
+def quiet_libraries() -> None:
+    """Of each form or picture that is none its parser warns; the client is told, and does not get to write our log."""
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
+    logging.getLogger("PIL").setLevel(logging.CRITICAL)
+    warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 def main() -> None:
@@ -195,10 +243,7 @@ def main() -> None:
         sys.stdout.reconfigure(line_buffering=True)  # what a service prints is seen when it is printed
     arguments = msgspec.json.decode(raw, type=WorkerArguments)
     configure_logging(arguments.log)
-    # Of each form or picture that is none its parser warns; the client is told, and does not get to write our log.
-    logging.getLogger("python_multipart").setLevel(logging.ERROR)
-    logging.getLogger("PIL").setLevel(logging.CRITICAL)
-    warnings.filterwarnings("ignore", module=r"PIL\.")
+    quiet_libraries()
     uvloop.run(_main(int(control_fd), arguments))
 
 

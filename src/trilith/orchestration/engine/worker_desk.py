@@ -13,12 +13,13 @@ from trilith.net.transport import IncomingCall, LostCall, Peer
 from trilith.orchestration.engine.application import Application
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.early_calls import EarlyCalls
-from trilith.orchestration.engine.hello import Hello, decode_notice
+from trilith.orchestration.engine.hello import Counted, Hello, decode_notice
 from trilith.orchestration.engine.links import ReplicaLink
 from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import PeerSink
 from trilith.orchestration.known_revisions import KnownRevisions
+from trilith.telemetry import ProgramMetrics
 from trilith.wire.calls import CallMeta, unpack_call
 
 
@@ -30,12 +31,14 @@ class WorkerDesk:
         router: Router,
         models: ModelDesk,
         revisions: KnownRevisions[Application],
+        programs: ProgramMetrics,
         *,
         on_serving: Callable[[int], None],
     ) -> None:
         self._router = router
         self._models = models
         self._revisions = revisions
+        self._programs = programs
         self._on_serving = on_serving
         self._early = EarlyCalls("the revision of its replica to be announced")
 
@@ -47,6 +50,9 @@ class WorkerDesk:
         def noticed(raw: bytes) -> None:
             nonlocal revision
             notice = decode_notice(raw)
+            if isinstance(notice, Counted):
+                self._programs.add(notice.replica_id, notice.revision, notice.families)
+                return
             revision = notice.revision
             if isinstance(notice, Hello):
                 link = ReplicaLink(
@@ -62,6 +68,7 @@ class WorkerDesk:
 
         def lost(calls: list[LostCall]) -> None:
             for link in links:
+                self._programs.gone(link.replica_id)
                 self._router.lost(link, calls)
 
         peer.on_notice = noticed

@@ -7,6 +7,8 @@ import asyncio
 import copy
 import difflib
 import inspect
+import random
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,34 +16,40 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 
 import msgspec
 
-from trilith.errors import Unsupported
+from trilith.errors import TrilithError, Unsupported
 from trilith.service.client.address import path_hint, server_address
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments
 from trilith.service.client.operations import Operation, read_operations
 from trilith.service.client.patience import Patience, checked_timeout
+from trilith.service.client.retries import RETRIES, RetryPolicy, Tries, checked_retries, not_begun
 from trilith.service.failure import Calling
 
 if TYPE_CHECKING:
-    from trilith.service.client.transport import Answered, AsyncTransport, SyncTransport
+    from trilith.service.client.retries import Answered
+    from trilith.service.client.transport import AsyncTransport, SyncTransport
 
-_DOCUMENT: Final = "/openapi.json"
+DOCUMENT: Final = "/openapi.json"
+"""Where a server says what it offers."""
 
 
 class _Methods(abc.ABC):
     """Binds what a server offers as methods."""
 
-    def __init__(self, url: str, timeout_s: float | None) -> None:
+    def __init__(self, url: str, timeout_s: float | None, retries: int) -> None:
         self._url = url
         self._operations: list[Operation] = []
         self._timeout_s = timeout_s
+        self._retries = retries
 
     def _offer(self, operations: list[Operation]) -> None:
         self._operations = operations
         for operation in operations:
             setattr(self, operation.method, self._bind(operation))
 
-    def _patience(self, operation: Operation) -> Patience:
-        return Patience(asked_s=self._timeout_s, method_s=operation.timeout_s)
+    def _tries(self, operation: Operation) -> Tries:
+        patience = Patience(asked_s=self._timeout_s, method_s=operation.timeout_s)
+        policy = RetryPolicy(retries=self._retries, idempotent=operation.idempotent)
+        return Tries(policy, patience, now=time.monotonic())
 
     @abc.abstractmethod
     def _bind(self, operation: Operation) -> Callable[..., Any]:
@@ -100,13 +108,15 @@ def _body(operation: Operation, signature: inspect.Signature, args: tuple[Any, .
 
 
 def _value(operation: Operation, answered: Answered) -> Any:
-    status, content_type, body, retry_after = answered
+    status, content_type, body, refused = answered
     if status >= 400:
-        raise decode_error(status, body, retry_after)
+        error = decode_error(status, body, refused.retry_after)
+        raise not_begun(error) if refused.not_begun else error
     return decode_answer(operation, content_type, body)
 
 
-def _operations(url: str, answered: Answered) -> list[Operation]:
+def operations_of(url: str, answered: Answered) -> list[Operation]:
+    """The methods that a server's answer to `DOCUMENT` describes. Raises Unsupported: it is none of Trilith's."""
     status, _, body, _ = answered
     if status != 200:
         raise Unsupported(f"{url}/openapi.json answered {status}: not a service of Trilith{path_hint(url)}")
@@ -120,11 +130,11 @@ def _operations(url: str, answered: Answered) -> list[Operation]:
 class Client(_Methods):
     """Calls the methods of one server and waits for each. Made by `trilith.client(url)`."""
 
-    def __init__(self, url: str, transport: SyncTransport, timeout_s: float | None) -> None:
-        super().__init__(url, timeout_s)
+    def __init__(self, url: str, transport: SyncTransport, timeout_s: float | None, retries: int = RETRIES) -> None:
+        super().__init__(url, timeout_s, retries)
         self._transport = transport
         with Calling(f"the server at {url}"):
-            self._offer(_operations(url, transport.get(_DOCUMENT)))
+            self._offer(operations_of(url, transport.get(DOCUMENT)))
 
     def _bind(self, operation: Operation) -> Callable[..., Any]:
         signature = operation.signature()
@@ -133,7 +143,13 @@ class Client(_Methods):
         def call(*args: Any, **kwargs: Any) -> Any:
             with calling:
                 body = _body(operation, signature, args, kwargs)
-                return _value(operation, self._transport.post(operation.path, body, self._patience(operation)))
+                tries = self._tries(operation)
+                while True:
+                    try:
+                        patience = tries.patience(time.monotonic())
+                        return _value(operation, self._transport.post(operation.path, body, patience))
+                    except TrilithError as error:
+                        time.sleep(tries.wait_s(error, now=time.monotonic(), chance=random.random()))
 
         return _described(call, operation, signature)
 
@@ -163,7 +179,7 @@ class _Discovery:
         async with self._lock:
             if self._found is None:
                 with Calling(f"the server at {self._url}"):
-                    self._found = _operations(self._url, await self._transport.get(_DOCUMENT))
+                    self._found = operations_of(self._url, await self._transport.get(DOCUMENT))
             return self._found
 
 
@@ -173,8 +189,8 @@ class AsyncClient(_Methods):
     What the server offers is asked by `async with`, or by the first call: until then any name is taken for a method.
     """
 
-    def __init__(self, url: str, transport: AsyncTransport, timeout_s: float | None) -> None:
-        super().__init__(url, timeout_s)
+    def __init__(self, url: str, transport: AsyncTransport, timeout_s: float | None, retries: int = RETRIES) -> None:
+        super().__init__(url, timeout_s, retries)
         self._transport = transport
         self._discovery = _Discovery(url, transport)
 
@@ -189,7 +205,13 @@ class AsyncClient(_Methods):
         async def call(*args: Any, **kwargs: Any) -> Any:
             with calling:
                 body = _body(operation, signature, args, kwargs)
-                return _value(operation, await self._transport.post(operation.path, body, self._patience(operation)))
+                tries = self._tries(operation)
+                while True:
+                    try:
+                        patience = tries.patience(time.monotonic())
+                        return _value(operation, await self._transport.post(operation.path, body, patience))
+                    except TrilithError as error:
+                        await asyncio.sleep(tries.wait_s(error, now=time.monotonic(), chance=random.random()))
 
         return _described(call, operation, signature)
 
@@ -237,6 +259,7 @@ def client(
     tls_certificate: str | Path | None = None,
     tls_key: str | Path | None = None,
     connections: int = 100,
+    retries: int = RETRIES,
 ) -> Client: ...
 @overload
 def client(
@@ -249,6 +272,7 @@ def client(
     tls_certificate: str | Path | None = None,
     tls_key: str | Path | None = None,
     connections: int = 100,
+    retries: int = RETRIES,
 ) -> AsyncClient: ...
 def client(
     url: str,
@@ -260,6 +284,7 @@ def client(
     tls_certificate: str | Path | None = None,
     tls_key: str | Path | None = None,
     connections: int = 100,
+    retries: int = RETRIES,
 ) -> Client | AsyncClient:
     """A client of a running service. It asks the server once what it offers.
 
@@ -275,16 +300,19 @@ def client(
         tls_certificate: PEM file with the certificate chain that this client shows.
         tls_key: PEM file with its private key; None when the certificate's file has it.
         connections: how many calls may be under way at a time; those beyond wait.
+        retries: how often a call is sent again, within its time: one that was provably not begun (no connection, or
+            the server says so), and of an idempotent method one whose replica was lost or full. 0 for never.
 
     Raises:
         NoReadyReplica: nothing answers there.
         Unsupported: it is not a service of Trilith.
-        InvalidConfig: the URL, the time limit, a header, a PEM file or the number of connections is none.
+        InvalidConfig: the URL, the time limit, a header, a PEM file or one of the numbers is none.
     """
     from trilith.service.client.transport import AsyncTransport, ConnectionOptions, SyncTransport
 
     base = server_address(url)
     timeout_s = checked_timeout(timeout_s)
+    retries = checked_retries(retries)
     options = ConnectionOptions(
         headers=headers or {},
         tls_ca=tls_ca,
@@ -293,10 +321,10 @@ def client(
         connections=connections,
     )
     if asynchronous:
-        return AsyncClient(base, AsyncTransport(base, options), timeout_s)
+        return AsyncClient(base, AsyncTransport(base, options), timeout_s, retries)
     transport = SyncTransport(base, options)
     try:
-        return Client(base, transport, timeout_s)
+        return Client(base, transport, timeout_s, retries)
     except BaseException:
         transport.close()
         raise

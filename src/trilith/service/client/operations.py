@@ -59,6 +59,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         raw: the parameter that a raw body stands for, "" for none.
         npy: the parameter that an `application/x-npy` body stands for, "" for none.
         timeout_s: its own time limit in seconds, or None when the server does not say.
+        idempotent: a call may run twice.
         offers: content types of the answer, the default first.
         definitions: schemas that others refer to by name.
     """
@@ -72,6 +73,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     npy: str = ""
     alias: bool = False
     timeout_s: float | None = None
+    idempotent: bool = False
     documentation: str = ""
     offers: list[str] = []
     result_schema: dict[str, Any] = {}
@@ -99,7 +101,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     def _shown(self, kind: str, many: bool, schema: dict[str, Any], special: dict[str, str]) -> _Shown:
         if kind in special:
             return _Shown(f"list[{special[kind]}]" if many else special[kind])
-        return _Shown(_json_annotation(schema, self.definitions, 0))
+        return _Shown(json_annotation(schema, self.definitions))
 
 
 class _Shown(str):
@@ -111,23 +113,23 @@ class _Shown(str):
         return str(self)
 
 
-def _json_annotation(schema: dict[str, Any], definitions: dict[str, Any], depth: int) -> str:
+def json_annotation(schema: dict[str, Any], definitions: dict[str, Any], depth: int = 0) -> str:
     """The Python type of what the JSON form is read as: an object is a dict, whatever class it is on the server."""
     if depth > _DEEPEST:
         return "Any"
     if "$ref" in schema:
         found = definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
         # Its values differ by key: `dict` says enough.
-        return "dict" if found.get("type") == "object" else _json_annotation(found, definitions, depth + 1)
+        return "dict" if found.get("type") == "object" else json_annotation(found, definitions, depth + 1)
     if "anyOf" in schema:
-        members = (_json_annotation(member, definitions, depth + 1) for member in schema["anyOf"])
+        members = (json_annotation(member, definitions, depth + 1) for member in schema["anyOf"])
         return " | ".join(dict.fromkeys(members))
     kind = schema.get("type")
     if kind == "array":
         items = schema.get("items")
-        return f"list[{_json_annotation(items, definitions, depth + 1)}]" if items else "list"
+        return f"list[{json_annotation(items, definitions, depth + 1)}]" if items else "list"
     if kind == "object" and isinstance(values := schema.get("additionalProperties"), dict):
-        return f"dict[str, {_json_annotation(values, definitions, depth + 1)}]"
+        return f"dict[str, {json_annotation(values, definitions, depth + 1)}]"
     return _JSON_TYPES.get(kind, "Any") if isinstance(kind, str) else "Any"
 
 

@@ -17,12 +17,11 @@ from trilith.core.plain_numbers import plain_number
 from trilith.errors import DeadlineExceeded, InvalidConfig, NoReadyReplica, ReplicaLost, TrilithError
 from trilith.service.client.encoding import Body
 from trilith.service.client.patience import Patience, WholeCall, overdue
+from trilith.service.client.retries import Answered, Refused, not_begun
+from trilith.wire.calls import NOT_BEGUN_HEADER
 
 _CONNECT_WITHIN_S = 5.0
 _CERTIFICATES_OF_THE_ENVIRONMENT: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-
-Answered = tuple[int, str, bytes, str | None]
-"""Status, content type, body, `Retry-After`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +91,14 @@ def _request(body: Body, patience: Patience) -> dict[str, Any]:
     return {"headers": headers, "content": body.content, "timeout": timeout}
 
 
+def encoded(body: Body) -> tuple[str, bytes]:
+    """Content type and bytes of a body, as they are sent."""
+    if not body.fields:
+        return body.content_type, body.content
+    request = httpx.Request("POST", "http://none", files=list(body.fields))
+    return request.headers["content-type"], request.read()
+
+
 class _Sent(httpx.SyncByteStream):
     def __init__(self, body: Iterable[bytes], whole: WholeCall) -> None:
         self._body = body
@@ -103,7 +110,8 @@ class _Sent(httpx.SyncByteStream):
 
 def _answer(response: httpx.Response, body: bytes | None = None) -> Answered:
     headers, body = response.headers, response.content if body is None else body
-    return response.status_code, headers.get("content-type", ""), body, headers.get("retry-after")
+    refused = Refused(headers.get("retry-after"), headers.get(NOT_BEGUN_HEADER) == "1")
+    return response.status_code, headers.get("content-type", ""), body, refused
 
 
 def _error(error: httpx.HTTPError, url: str, patience: Patience | None = None) -> TrilithError:
@@ -123,7 +131,7 @@ def _error(error: httpx.HTTPError, url: str, patience: Patience | None = None) -
             " more of them"
         )
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-        return NoReadyReplica(f"nothing answers at {url}: {error}; is the server running?")
+        return not_begun(NoReadyReplica(f"nothing answers at {url}: {error}; is the server running?"))
     if isinstance(error, httpx.TimeoutException):
         return overdue(url, patience or Patience(asked_s=_CONNECT_WITHIN_S, method_s=None))
     return ReplicaLost(f"the connection to {url} broke before the answer was there: {error}")

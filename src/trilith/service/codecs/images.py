@@ -75,6 +75,15 @@ def decode_image(body: bytes | memoryview) -> Image.Image:
     return image
 
 
+def shown_size(file: io.BytesIO) -> str:
+    """`640 x 480 pixels, ` of an image's file, for people; "" when it is none."""
+    try:
+        width, height = Image.open(file, formats=_READ).size
+    except (*_BROKEN, Image.DecompressionBombError, Image.DecompressionBombWarning):
+        return ""
+    return f"{width} x {height} pixels, "
+
+
 def _check_size(width: int, height: int) -> None:
     if width < 1 or height < 1:
         raise InvalidInput(f"an image has at least one pixel, got {width} x {height}")
