@@ -4,6 +4,8 @@
     one in, many out            `call.message`, then `await call.send(...)` as often as wanted, then `call.finish()`
     many in, one or many out    `async for message in call.messages()`, and either way of answering, in any order
 
+    without a task              `call.send_now(...)` and `call.on_room`, `call.messages().take()` and `.on_change`
+
 Rule 1: a call is answered once, by `reply`, `finish` or `fail`. A second answer is a mistake of the application and
 raises `Bug`; an answer after the call was cancelled (client gone, deadline passed) is none, and does nothing.
 Rule 2: `on_cancel`, or the task, is told once, and only if there was no answer.
@@ -65,6 +67,7 @@ class GrpcCall:
         on_end: called once when the call has its outcome.
         on_cancel: set it in a handler without a task; called once when the client takes the call back, goes away, or
             the deadline passes before the answer.
+        on_room: set it in a handler without a task that sends by `send_now`; called when there is room again.
         on_drain: called once when the connection asks its client to go elsewhere (the server stops, or the connection
             has its age): a call without a natural end should end now.
     """
@@ -86,6 +89,7 @@ class GrpcCall:
         "on_cancel",
         "on_drain",
         "on_end",
+        "on_room",
         "path",
         "peer",
         "reader",
@@ -116,6 +120,7 @@ class GrpcCall:
         self.on_end: Callable[[], None] | None = None
         self.on_cancel: Callable[[], None] | None = None
         self.on_drain: Callable[[], None] | None = None
+        self.on_room: Callable[[], None] | None = None
         self.state = CallState.RECEIVING
         self.reader: MessageReader | None = None
         self.inbox: MessageInbox | None = None
@@ -251,8 +256,7 @@ class GrpcCall:
         """
         if not self._may_answer():
             raise Cancelled("the client took the call back, or its deadline has passed")
-        octets = message if isinstance(message, bytes) else bytes(memoryview(message))
-        if self.sink.send_message(self, octets):
+        if self.send_now(message):
             return
         room = self.room
         if room is None:
@@ -261,6 +265,18 @@ class GrpcCall:
         await room.wait()
         if self.state is _CANCELLED:
             raise Cancelled("the client took the call back, or its deadline has passed")
+
+    def send_now(self, message: bytes | bytearray | memoryview) -> bool:
+        """Sends one of several messages; whether the next one may come now, or when `on_room` is called.
+
+        Raises:
+            PayloadTooLarge: it is over the limit of the server (`max_response_bytes`).
+            Bug: the call was answered before.
+        """
+        if not self._may_answer():
+            return False
+        octets = message if isinstance(message, bytes) else bytes(memoryview(message))
+        return self.sink.send_message(self, octets)
 
     def finish(self, *, trailers: Sequence[Field] = ()) -> None:
         """Ends an answer in parts with status OK, behind all messages sent.

@@ -22,13 +22,15 @@ from trilith.wire.grpc_messages import PREFIX_BYTES, Compressed, Message
 class MessageInbox:
     """An asynchronous iterator over the messages of a call; it ends when the client has sent its last one.
 
+    Who has no task takes them by `take` and is told by `on_change` when there is something new: a message, or the end.
+
     Args:
         release: called with octets of the wire that the client may send again.
         taken: called with the octets of a message that the application has now.
         decode: what a message is once it is taken: it may raise a `TrilithError`.
     """
 
-    __slots__ = ("_decode", "_ended", "_error", "_messages", "_release", "_taken", "_ungranted", "_waiter")
+    __slots__ = ("_decode", "_ended", "_error", "_messages", "_release", "_taken", "_ungranted", "_waiter", "on_change")
 
     def __init__(
         self,
@@ -44,6 +46,7 @@ class MessageInbox:
         self._ended = False
         self._error: TrilithError | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self.on_change: Callable[[], None] | None = None
 
     def __aiter__(self) -> MessageInbox:
         return self
@@ -56,13 +59,28 @@ class MessageInbox:
             TrilithError: the client's messages cannot be read.
             Bug: another task waits for the next message.
         """
-        messages = self._messages
-        while not messages:
-            if self._error is not None:
-                raise copy.copy(self._error)  # one that was raised knows its frames, and they know this inbox
+        while (message := self.take()) is None:
             if self._ended:
                 raise StopAsyncIteration
             await self._more()
+        return message
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the client has sent its last message, and it was taken."""
+        return self._ended and not self._messages
+
+    def take(self) -> bytes | memoryview | None:
+        """The next message, if it is here.
+
+        Raises:
+            TrilithError: as `__anext__`.
+        """
+        messages = self._messages
+        if not messages:
+            if self._error is not None:
+                raise copy.copy(self._error)  # one that was raised knows its frames, and they know this inbox
+            return None
         message = messages.popleft()
         size = len(message) + PREFIX_BYTES
         grant = min(size, self._ungranted) if messages else self._ungranted
@@ -92,6 +110,7 @@ class MessageInbox:
         self._error = error
         self._release = self._taken = _nobody
         self._decode = _as_it_is
+        self.on_change = None
         self._wake()
 
     async def _more(self) -> None:
@@ -107,6 +126,8 @@ class MessageInbox:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+        if self.on_change is not None:
+            self.on_change()
 
 
 def _nobody(_: int) -> None:

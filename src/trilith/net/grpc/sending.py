@@ -143,8 +143,12 @@ class CallSender:
         """Lets those go on whose messages have gone out."""
         for stream_id in self._http2.take_roomy():
             call = self.calls.get(stream_id)
-            if call is not None and call.room is not None:
+            if call is None:
+                continue
+            if call.room is not None:
                 call.room.set()
+            if call.on_room is not None:
+                call.on_room()
 
     def expire(self, call: GrpcCall) -> None:
         """The deadline has passed."""
@@ -191,6 +195,7 @@ class CallSender:
 
     def _ended(self, call: GrpcCall, status: int) -> None:
         self._counters.outcomes[status] += 1
+        call.on_room = None
         if call.held_bytes:
             self._server.buffered_bytes -= call.held_bytes
             call.held_bytes = 0

@@ -7,7 +7,7 @@ import contextlib
 import socket
 import ssl as tls
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from trilith.net.grpc.connection import GrpcConnection
@@ -29,7 +29,8 @@ class GrpcServer:
     Args:
         app: see `GrpcApp`.
         streaming: paths of the methods whose clients may send several messages: the application gets their calls with
-            the head, and reads `call.messages()`. All other methods take one message; any may send several.
+            the head, and reads `call.messages()`. All other methods take one message; any may send several. It is
+            looked at for each call, so it may change.
         compression: of answers, for clients that accept it; None for none. Compressed messages of clients are always
             read.
         admit: see `Admit`; None lets every call pass.
@@ -41,7 +42,7 @@ class GrpcServer:
         self,
         app: GrpcApp,
         *,
-        streaming: Collection[bytes] = (),
+        streaming: Container[bytes] = (),
         compression: GrpcCompression | None = None,
         admit: Admit | None = None,
         limits: GrpcLimits | None = None,

@@ -35,8 +35,14 @@ class GrpcServices:
     def __init__(self, app: GrpcApp, *services: GrpcService, streaming: Collection[bytes] = ()) -> None:
         self._app = app
         self._methods = {path: method for service in services for path, method in service.methods.items()}
-        self.streaming = frozenset(streaming).union(*(service.streaming for service in services))
-        """For `GrpcServer`."""
+        self._own: frozenset[bytes] = frozenset().union(*(service.streaming for service in services))
+        self.streaming: set[bytes] = {*streaming, *self._own}
+        """For `GrpcServer`: this very set, whatever becomes of it."""
+
+    def stream(self, paths: Collection[bytes]) -> None:
+        """From now on these are the paths of the application whose clients may send several messages."""
+        self.streaming.clear()
+        self.streaming.update(paths, self._own)
 
     def __call__(self, call: GrpcCall) -> Answer:
         """Answers, or says what will."""

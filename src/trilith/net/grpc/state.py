@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from trilith.net.grpc.call import GrpcCall
@@ -50,14 +50,14 @@ class ServerState:
         app: GrpcApp,
         limits: GrpcLimits,
         loop: asyncio.AbstractEventLoop,
-        streaming: Collection[bytes] = (),
+        streaming: Container[bytes] = (),
         compression: GrpcCompression | None = None,
         admit: Admit | None = None,
     ) -> None:
         self.app = app
         self.admit = admit
         self.compression = compression
-        self.streaming = frozenset(streaming)
+        self.streaming = streaming
         """Paths of the methods whose clients may send several messages."""
         self.limits = limits
         self.loop = loop
