@@ -3,7 +3,6 @@
 import contextlib
 import os
 import socket
-import time
 
 import grpc
 import pytest
@@ -227,22 +226,24 @@ def test_a_proto_that_does_not_fit_ends_the_start(serve, tmp_path):
 
 def test_a_call_before_the_application_is_there_is_asked_to_come_again(serve, tmp_path):
     (tmp_path / "late.py").write_text(
-        "import time, trilith\ntime.sleep(2)\n\n@trilith.service\ndef echo(x: int) -> int:\n    return x\n"
+        "import pathlib, time, trilith\n\n"
+        "while not pathlib.Path(__file__).with_name('go').exists():\n    time.sleep(0.02)\n\n\n"
+        "@trilith.service\ndef echo(x: int) -> int:\n    return x\n"
     )
     server = serve(f"{tmp_path}/late.py:echo", "--grpc-port", str(port := free_port()), ready=False)
-    deadline = time.monotonic() + 20
-    seen = set()
     with grpc.insecure_channel(f"127.0.0.1:{port}") as found:
-        grpc.channel_ready_future(found).result(timeout=20)
-        while time.monotonic() < deadline:
+        call = found.unary_unary("/echo.Echo/Echo")
+
+        def asked() -> str:
             try:
-                found.unary_unary("/echo.Echo/Echo")(b"\x08\x05", timeout=20)
+                call(b"\x08\x05", timeout=20)
             except grpc.RpcError as error:
-                seen.add(error.code().name)
-            else:
-                break
-    assert seen == {"UNAVAILABLE"}
-    server.wait_ready()
+                return error.details()
+            return "answered"
+
+        server.wait_until(lambda: "not loaded yet" in asked())
+        (tmp_path / "go").touch()
+        server.wait_until(lambda: asked() == "answered")
 
 
 def free_port():
