@@ -22,7 +22,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
 
-from trilith.core.aside import aside
 from trilith.core.clock import Clock
 from trilith.errors import Cancelled, Conflict, Draining, NoReadyReplica, TrilithError, UnknownModel
 from trilith.runtime.attempt import Attempt
@@ -30,7 +29,7 @@ from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Reload, Standing, plan_reload
 from trilith.runtime.errands import Errands
 from trilith.runtime.handle import ModelHandle
-from trilith.runtime.kept import Model, collector, forget, new_handle, retire, unavailable_handle
+from trilith.runtime.kept import Model, collector, count, forget, new_handle, retire, unavailable_handle
 from trilith.runtime.life import ModelEvent, ModelState
 from trilith.runtime.load_threads import STOPPED, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
@@ -42,6 +41,8 @@ from trilith.runtime.served import ServedModel
 from trilith.runtime.sources.progress import Progress
 from trilith.runtime.statistics import StatisticsCollector
 from trilith.runtime.steps import Brought, LoadRules, load_step, retried
+from trilith.runtime.takeover import Takeover
+from trilith.runtime.unexpected import unexpected
 
 _log: Final = logging.getLogger("trilith.runtime")
 
@@ -49,7 +50,7 @@ NEWER_FAILED: Final = "a newer state cannot be loaded, and this one serves on"
 _GONE: Final = "whoever asked for the load wants it no more"
 
 Serve = Callable[[ModelHandle, LoadedVersion, StatisticsCollector], ServedModel]
-"""Makes what serves a loaded version, says so to its handle, and starts it."""
+"""Makes what serves a loaded version, and will tell its handle of the life of its instances. Does not start it."""
 
 
 class ModelKeeper:
@@ -274,28 +275,49 @@ class ModelKeeper:
             progress=self._progress,
             rules=self._rules,
         )
-        failures = brought.failures
-        if attempt.given_up or not (brought.versions or step.keep) or (failures and model.served):
-            await aside(brought.close, name=f"trilith free {plan.spec.name}", timeout_s=self._rules.drain_timeout_s)
+        takeover = Takeover(plan.spec.name, brought)
+        if not attempt.given_up and not (brought.failures and model.served):
+            self._begin(model, plan, step, handles, takeover)
+        failures = takeover.failures
+        if attempt.given_up or not (takeover.served or step.keep) or (failures and model.served):
+            await takeover.undo(self._rules.drain_timeout_s)
             attempt.check()
             for version in handles.keys() & failures.keys():
                 handles[version].became(ModelEvent.FAILED, str(failures[version]))
             raise LoadFailed(plan.spec.name, failures)
-        retired = self._switch(model, plan, step, handles, brought)
+        retired = self._switch(model, plan, step, handles, brought, takeover.served)
         for version, failure in failures.items():
             handles[version].became(ModelEvent.FAILED, str(failure))
             _log.error("a version of model '%s' is unavailable: %s", plan.spec.name, failure)
         model.standing = standing
-        for version, loaded in brought.versions.items():
-            again = " again" if version in retired else ""
-            _log.info("model '%s' version %s is loaded%s, in %.2f s", plan.spec.name, version, again, loaded.load_s)
+        for version in takeover.served:
+            again, load_s = " again" if version in retired else "", brought.versions[version].load_s
+            _log.info("model '%s' version %s is loaded%s, in %.2f s", plan.spec.name, version, again, load_s)
         for version in set(retired) - set(model.served):
             _log.info("model '%s' version %s serves no more", plan.spec.name, version)
+        await takeover.clear(self._rules.drain_timeout_s)
         return retired
+
+    def _begin(
+        self, model: Model, plan: ModelPlan, step: Reload, handles: dict[str, ModelHandle], takeover: Takeover
+    ) -> None:
+        def make(version: str, loaded: LoadedVersion) -> ServedModel:
+            counted = collector(model, plan.spec.name, version, keep=self._rules.keep_statistics)
+            return self._serve(handles[version], loaded, counted)
+
+        takeover.begin(make)
+        if step.resize:
+            takeover.resize(plan.spec, {version: model.served[version] for version in step.keep})
 
     def _tell_failure(self, model: Model, name: str, attempt: Attempt, error: BaseException, *, of_files: bool) -> None:
         """Logs why a load failed; what serves on says it too, when the files are why and not what a client sent."""
-        if not isinstance(error, TrilithError) or isinstance(error, Cancelled | Conflict | Draining):
+        if not isinstance(error, Exception) or isinstance(error, Cancelled | Conflict | Draining):
+            return
+        if not isinstance(error, TrilithError):
+            told = unexpected(f"loading model '{name}'", error)
+            for handle in model.handles:
+                if handle.state is ModelState.LOADING and model.loading in (None, attempt):
+                    handle.became(ModelEvent.FAILED, told.message)
             return
         state = "cannot be loaded again, and serves on as it was" if model.served else "is unavailable"
         seconds = self._clock.now() - attempt.began_at
@@ -306,21 +328,27 @@ class ModelKeeper:
                     handle.reason = f"{NEWER_FAILED}: {error.message}"
 
     def _switch(
-        self, model: Model, plan: ModelPlan, step: Reload, handles: dict[str, ModelHandle], brought: Brought
+        self,
+        model: Model,
+        plan: ModelPlan,
+        step: Reload,
+        handles: dict[str, ModelHandle],
+        brought: Brought,
+        begun: Mapping[str, ServedModel],
     ) -> dict[str, ServedModel]:
         """From here on requests go to what is new; what they went to. One turn of the loop: nobody sees half of it."""
         old = {handle.version: handle for handle in model.handles}
-        served: dict[str, ServedModel] = {}
+        served = dict(begun)
         for version in step.keep:
             served[version], handles[version] = model.served[version], old[version]
             handles[version].reason = "" if handles[version].ready else handles[version].reason
             config = handles[version].config
             handles[version].config = replace(config, instances=plan.spec.instances, versions=plan.spec.versions)
-            if step.resize:
-                served[version].resize(plan.spec, brought.more.get(version, ()))
-        for version, found in brought.versions.items():
-            counted = collector(model, plan.spec.name, version, keep=self._rules.keep_statistics)
-            served[version] = self._serve(handles[version], found, counted)
+        for version, each in begun.items():
+            count(model, version, each.collector)
+            handles[version].became_ready(brought.versions[version])
+            handles[version].ask_ready = each.says_ready if each.asks_ready else None
+            each.tell_death()
         retired = {version: each for version, each in model.served.items() if served.get(version) is not each}
         model.served = served
         model.handles[:] = [handles[version] for version in sorted(handles, key=int)]

@@ -87,7 +87,11 @@ def unavailable_handle(name: str, error: TrilithError, siblings: list[ModelHandl
 def collector(model: Model, name: str, version: str, *, keep: bool) -> StatisticsCollector:
     """Where a version that is about to serve is counted: beside what was counted of it before, or anew."""
     before = model.statistics.get(version)
-    found = before if before is not None and keep else StatisticsCollector(name, version)
-    found.generation = 1 if before is None else before.generation + 1
-    model.statistics[version] = found
-    return found
+    return before if before is not None and keep else StatisticsCollector(name, version)
+
+
+def count(model: Model, version: str, collector: StatisticsCollector) -> None:
+    """Notes that the version serves now, and is counted there."""
+    before = model.statistics.get(version)
+    collector.generation = 1 if before is None else before.generation + 1
+    model.statistics[version] = collector

@@ -315,12 +315,12 @@ class Runtime:
     ) -> None:
         folder = self._memory.folder
         override = remembered.override(folder) if remembered is not None and folder is not None else None
-        with contextlib.suppress(TrilithError):  # the keeper has logged it, and the model's handle says it
+        with contextlib.suppress(Exception):  # the keeper has logged it, and the model's handle says it
             await self._keeper.load(name, override=override)
         self._config.loading(next(done), total, name)
 
     def _serve(self, handle: ModelHandle, loaded: LoadedVersion, counted: StatisticsCollector) -> ServedModel:
-        served = ServedModel(
+        return ServedModel(
             version=handle.version,
             spec=loaded.spec,
             offer=loaded.offer,
@@ -331,10 +331,6 @@ class Runtime:
             statistics=counted,
             on_life=handle.changed_life,
         )
-        handle.became_ready(loaded)
-        handle.ask_ready = served.says_ready if served.asks_ready else None
-        served.start()
-        return served
 
     # -- refusals ----------------------------------------------------------------------------------------------------
 

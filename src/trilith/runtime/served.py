@@ -38,8 +38,6 @@ from trilith.runtime.ticket import OnDone, Ticket
 from trilith.runtime.validation import Validator
 
 _log: Final = logging.getLogger("trilith.runtime")
-_DEFAULT_QUEUE_ROWS: Final = 1024
-_FLOOR: Final = 1
 _FOREVER_S: Final = 3600.0
 _CLOSE_TIMEOUT_S: Final = 60.0  # a Python model has 30 s to finalize
 
@@ -57,6 +55,9 @@ class ServedModel:
         outbox: the way from threads to that loop.
         statistics: where it is counted; what served the version before may count there too, until it has ended.
         on_life: told when the last living instance dies, when one lives again, and when none ever will.
+
+    Attributes:
+        collector: where it is counted.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class ServedModel:
             on_broken=lambda error: outbox.post(functools.partial(self._end_waiting, error)),
             sizer=BatchSizer(offer.max_batch_size, max_latency_s=spec.queue.max_latency_s) if adaptive else None,
         )
-        self._statistics = statistics
+        self._statistics = self.collector = statistics
         self._execution = Execution(
             spec.name,
             offer,
@@ -106,7 +107,7 @@ class ServedModel:
             collation=Collation(spec, offer) if Collation.needed(spec) else None,
         )
         self._instances: list[Instance] = []
-        self._leaving: set[asyncio.Task[bool]] = set()
+        self._leaving: set[asyncio.Task[None]] = set()
         self._settlement = Settlement(
             spec.name,
             version,
@@ -123,7 +124,11 @@ class ServedModel:
         self._timer_at = 0.0
 
     def start(self) -> None:
-        """Starts the instances."""
+        """Starts the instances.
+
+        Raises:
+            Exception: one cannot be started. What could is ended by `stop`.
+        """
         self._remote = [
             RequestInstance(
                 self._loop,
@@ -172,29 +177,56 @@ class ServedModel:
         shared = len(self._local) == 1 and self._local[0].concurrent and self._spec.instances.share
         return 0 if shared or self._local[0].inline else max(0, count - len(self._local))
 
-    def resize(self, spec: ModelSpec, more: Sequence[Backend]) -> None:
+    def resize(self, spec: ModelSpec, more: Sequence[Backend]) -> ModelSpec:
         """Runs as many instances as `spec` says from now on. What runs ends where it began.
 
         Args:
             spec: the configuration, which differs from the present one in its instances alone.
-            more: as many loaded backends as `missing_backends` said.
+            more: as many loaded backends as `missing_backends` said. They are this one's from now on.
+
+        Returns:
+            the configuration until now.
+
+        Raises:
+            RuntimeError: the system has no thread for an instance. Then there are as many as before.
         """
+        before, count = self._spec, len(self._instances)
         self._spec = spec
         self._backends.extend(more)
         self._local.extend(more)
         if self._local[0].inline:
-            return
-        while len(self._instances) < spec.instances.count:
-            self._add_instance()
-        while len(self._instances) > spec.instances.count:
+            return before
+        try:
+            while len(self._instances) < spec.instances.count:
+                self._add_instance()
+        except RuntimeError:
+            self._spec = before
+            for _ in range(min(len(more), len(self._local) - len(self._instances))):
+                self._let_go(None)
+            self._shrink(count)
+            raise
+        self._shrink(spec.instances.count)
+        return before
+
+    def _shrink(self, count: int) -> None:
+        while len(self._instances) > count:
             instance = self._instances.pop()
-            own = self._local.pop() if len(self._local) > len(self._instances) else None
-            if own is not None:
-                self._backends.remove(own)
             instance.stop()
-            task = self._loop.create_task(asyncio.to_thread(_end, instance, own))
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            self._let_go(instance)
+
+    def _let_go(self, instance: Instance | None) -> None:
+        """Waits aside until the instance has ended, and closes the last backend if no other instance has it."""
+        own = self._local.pop() if len(self._local) > max(1, len(self._instances)) else None
+        if own is not None:
+            self._backends.remove(own)
+        task = self._loop.create_task(asyncio.to_thread(_end, instance, own))
+        self._leaving.add(task)
+        task.add_done_callback(self._left)
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        self._leaving.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("an instance of model '%s' cannot be ended", self.name, exc_info=error)
 
     def _add_instance(self) -> None:
         at = len(self._instances)
@@ -205,8 +237,8 @@ class ServedModel:
             self._local[at % len(self._local)],
             functools.partial(self._post, at),
         )
-        self._instances.append(thread)
         thread.start()
+        self._instances.append(thread)
 
     def processes(self) -> tuple[int, ...]:
         """The process of each instance that has one of its own, by instance; 0 for one that is being started."""
@@ -344,6 +376,11 @@ class ServedModel:
                 self._end_waiting(NoReadyReplica(report.reason))
                 self._end_unbegun()
 
+    def tell_death(self) -> None:
+        """Says it again if no instance lives any more: they may have died before it mattered to anybody."""
+        if self._remote and not any(instance.life.alive or instance.pending for instance in self._remote):
+            self._changed_life(self._remote[0].life)
+
     def _end_waiting(self, error: TrilithError) -> None:
         for ticket in self._queue.clear():
             self._settlement.leave(1)
@@ -433,10 +470,9 @@ class ServedModel:
             self._settlement.leave(len(left))
 
 
-def _end(instance: Instance, backend: Backend | None) -> bool:
+def _end(instance: Instance | None, backend: Backend | None) -> None:
     """Waits for an instance that is not needed any more, and closes what it had for itself."""
-    while not instance.join(_FOREVER_S):
+    while instance is not None and not instance.join(_FOREVER_S):
         pass
     if backend is not None:
-        backend.close()
-    return True
+        close_all([backend])
