@@ -8,6 +8,7 @@
         NotFound               there is no such route, service, method or version
           UnknownModel         no model of that name (or version) is loaded
         MethodNotAllowed       the route exists, the HTTP method does not
+        NotAcceptable          the answer cannot be given in any form that the caller takes
         Unauthenticated        the caller has not shown who it is
         Forbidden              the caller may not do this
         AlreadyExists          what should be made is there already
@@ -101,6 +102,12 @@ class MethodNotAllowed(CallerError):
     """The route exists, but not for this HTTP method."""
 
     code = "method_not_allowed"
+
+
+class NotAcceptable(CallerError):
+    """The answer cannot be given in any of the forms that the caller takes."""
+
+    code = "not_acceptable"
 
 
 class Unauthenticated(CallerError):

@@ -8,6 +8,8 @@ The stages of one call, in order. Not every call has each of them:
 
     received -> decoded -> admitted -> queued -> batched -> sent -> started
              -> input -> infer -> output -> encoded -> answered
+
+A stream's have `first_item` and `last_item` between `started` and `infer`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ QUEUED: Final = "queued"  # entered the central queue
 BATCHED: Final = "batched"  # left the queue in a batch
 SENT: Final = "sent"  # handed to the worker's connection or instance thread
 STARTED: Final = "started"  # the worker or instance began on it
+FIRST_ITEM: Final = "first_item"  # of a stream: its first item was there ...
+LAST_ITEM: Final = "last_item"  # ... and its last
 INPUT: Final = "input"  # input tensors are assembled
 INFER: Final = "infer"  # the model's execution, or the user's method, returned
 OUTPUT: Final = "output"  # output tensors are split per request

@@ -22,6 +22,9 @@ class MethodRoute:
         batch_rows: the largest batch, 0 when the method takes one item at a time.
         batch_wait_s: how long an under-full batch is held.
         max_waiting: calls that may wait; one more is refused.
+        offers: content types of its answer, the default first; of a stream, of its items together.
+        streams_out: whether it answers with a stream of items.
+        takes: content types in which it takes a stream of items; empty when it takes none.
     """
 
     service: str
@@ -31,6 +34,14 @@ class MethodRoute:
     batch_rows: int
     batch_wait_s: float
     max_waiting: int
+    offers: tuple[str, ...] = ()
+    streams_out: bool = False
+    takes: tuple[str, ...] = ()
+
+    @property
+    def streaming(self) -> bool:
+        """Whether its calls have items, either way."""
+        return self.streams_out or bool(self.takes)
 
 
 class Link(Protocol):
@@ -53,12 +64,20 @@ class Link(Protocol):
 
 
 class Call(Protocol):
-    """A request to one method of one service. `revision`: that of the replica which makes it, 0 from outside."""
+    """A request to one method of one service.
+
+    `revision`: that of the replica which makes it, 0 from outside; `repeatable`: nothing of it is used up yet.
+    """
 
     route: MethodRoute
     revision: int
     attempt: int
     settled: bool
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it could be sent again as it was."""
+        ...
 
 
 L = TypeVar("L", bound=Link)

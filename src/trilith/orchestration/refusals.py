@@ -29,15 +29,21 @@ def overdue(route: MethodRoute, limit_s: float, *, sent: bool) -> DeadlineExceed
     )
 
 
-def replica_lost(route: MethodRoute, attempt: int, *, unwell: bool = False) -> ReplicaLost:
+def replica_lost(route: MethodRoute, attempt: int, *, unwell: bool = False, items: int = 0) -> ReplicaLost:
     """The process that held the call has ended, and the call, sent `attempt` times, may not be sent again.
 
     `unwell`: the process was ended because it gave no sign of life or its threads did not return; the call may be why.
+    `items`: how many of its items the caller of a streaming method has.
     """
     if unwell:
         return ReplicaLost(
             f"the process that ran {route.service}.{route.method} hung and was ended; the call may be what it hung in,"
             f" so it was not sent again{f' after {attempt} attempts' if attempt > 1 else ''}; see the server's log"
+        )
+    if items:
+        return ReplicaLost(
+            f"the process that ran {route.service}.{route.method} ended after {items} items; a stream is not sent again"
+            " once it has begun"
         )
     ended = f"the process that ran {route.service}.{route.method} ended before it answered"
     if route.idempotent:

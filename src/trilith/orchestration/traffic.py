@@ -235,7 +235,9 @@ class Traffic(Generic[L, C]):
         outcome: Displaced[C] = Displaced([], [])
         for call, begun in held:
             if not call.settled:
-                again = self._retry.may_retry(begun=begun, idempotent=call.route.idempotent, attempt=call.attempt)
+                again = call.repeatable and self._retry.may_retry(
+                    begun=begun, idempotent=call.route.idempotent, attempt=call.attempt
+                )
                 (outcome.again if again else outcome.over).append(call)
         return outcome
 

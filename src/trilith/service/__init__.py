@@ -37,8 +37,9 @@ from trilith.service.openapi import openapi_document
 from trilith.service.options import Batch
 from trilith.service.ports import ModelCaller, Placement, Resolver, ServiceCaller
 from trilith.service.proxy import ModelProxy, ServiceProxy
-from trilith.service.remote import RemoteServiceCaller, Send
+from trilith.service.remote import ItemStream, Open, RemoteServiceCaller, Send
 from trilith.service.spec import ServiceSpec, spec_of
+from trilith.service.streams.call import ItemPort, StreamServiceCall
 from trilith.service.target import Target, TargetKind, load_target, parse_target
 from trilith.service.tracing import context, tracing
 
@@ -51,12 +52,15 @@ __all__ = [
     "Batch",
     "BatchDescription",
     "InProcessResolver",
+    "ItemPort",
+    "ItemStream",
     "MethodDescription",
     "ModelCaller",
     "ModelSignature",
     "ModelProxy",
     "ModelUse",
     "OnDone",
+    "Open",
     "Outcome",
     "ParameterDescription",
     "Placement",
@@ -69,6 +73,7 @@ __all__ = [
     "ServiceHost",
     "ServiceProxy",
     "ServiceSpec",
+    "StreamServiceCall",
     "Target",
     "TargetKind",
     "ValueDescription",

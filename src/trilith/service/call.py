@@ -47,6 +47,10 @@ class ServiceCall(msgspec.Struct, eq=False):
     abort: Callable[[ServiceCall], object] | None = None
     folder: RequestFolder | None = None
 
+    def due_at(self, now: float) -> float | None:
+        """The instant at which its time is over, as far as is known now; None: there is none."""
+        return self.context.deadline
+
     def cancel(self, error: TrilithError | None = None) -> None:
         """Takes the call back. An asynchronous method is cancelled; a thread cannot be, and its result is dropped."""
         if self.done:

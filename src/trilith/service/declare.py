@@ -63,8 +63,6 @@ def _check_method(target: object) -> None:
         raise InvalidConfig(
             f"@trilith.api stands on a method of a class, got {target!r}; a class or function takes @trilith.service"
         )
-    if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
-        raise InvalidConfig(f"{target.__qualname__} is a generator; a method answers with one value: return a list")
 
 
 @overload
@@ -188,10 +186,6 @@ def _members(target: type) -> dict[str, Any]:
 def _function_spec(target: Callable[..., Any], options: dict[str, Any]) -> ServiceSpec:
     if hasattr(target, SERVICE_ATTRIBUTE):
         raise InvalidConfig(f"{target.__name__} is declared with @trilith.service twice; leave one out")
-    if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
-        raise InvalidConfig(
-            f"{target.__name__} is a generator; a service function answers with one value: return a list"
-        )
     of_method = {name: value for name, value in options.items() if name in ("route", "batch", "idempotent")}
     of_service = {name: value for name, value in options.items() if name not in of_method}
     spec = ServiceSpec(target, read_options(ServiceOptions, "@trilith.service", of_service))

@@ -20,6 +20,7 @@ from trilith.service.codecs.result import offered_types
 from trilith.service.describe_rpc import GrpcDescription, describe_grpc
 from trilith.service.signature import Kind, MethodSignature, ValueType
 from trilith.service.spec import MethodSpec, ServiceSpec, spec_of
+from trilith.service.streams.formats import streamed_types, taken_types
 
 
 class ValueDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +76,8 @@ class MethodDescription(msgspec.Struct, frozen=True, kw_only=True):
         idempotent: whether a call may run twice.
         timeout_s: seconds that a call may take.
         asynchronous: whether it runs on the worker's loop; else in one of its threads.
+        streams: whether it answers with a stream of items; `result` is then one item.
+        taken: the stream of items that it takes, None for none: `value` is one item. `accepts` is what it comes as.
     """
 
     name: str
@@ -91,6 +94,8 @@ class MethodDescription(msgspec.Struct, frozen=True, kw_only=True):
     batch: BatchDescription | None = None
     idempotent: bool = False
     asynchronous: bool = True
+    streams: bool = False
+    taken: ParameterDescription | None = None
 
 
 class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,12 +249,21 @@ def _method(method: MethodSpec, schemas: _Schemas) -> MethodDescription:
         root=signature.root,
         raw=signature.raw_parameter.name if signature.raw_parameter else "",
         npy=signature.npy_parameter.name if signature.npy_parameter else "",
-        accepts=accepted_types(signature),
-        offers=list(offered_types(signature.result)),
+        accepts=list(taken_types(signature.taken.value)) if signature.taken is not None else accepted_types(signature),
+        offers=list(streamed_types(signature.result) if signature.streams else offered_types(signature.result)),
         batch=BatchDescription(max_size=batch.max_size, max_wait_ms=float(batch.max_wait_ms)) if batch else None,
         idempotent=options.idempotent,
         timeout_s=float(method.timeout_s),
         asynchronous=method.asynchronous,
+        streams=signature.streams,
+        taken=ParameterDescription(
+            name=signature.taken.name,
+            value=schemas.value(method, signature.taken.name, signature.taken.value),
+            required=True,
+            keyword_only=signature.taken.keyword_only,
+        )
+        if signature.taken is not None
+        else None,
     )
 
 
@@ -275,7 +289,8 @@ class _Schemas:
         from trilith.service.codecs import types
 
         signature: MethodSignature = method.signature
-        for parameter in signature.parameters:
+        taken = (signature.taken,) if signature.taken is not None else ()
+        for parameter in (*signature.parameters, *taken):
             where = f"{method.where}: parameter {parameter.name!r}"
             adapter = types.adapter_of(parameter.value.annotation, where)
             self._wanted.append((self._key(method, parameter.name), "validation", adapter))

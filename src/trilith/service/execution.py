@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.context import Context
 from trilith.core.timeline import DECODED, ENCODED, INFER
-from trilith.errors import NotFound
+from trilith.errors import Bug, NotFound
 from trilith.service.batching import Item, columns, split_results
 from trilith.service.call import PLAIN_RESULT, ServiceCall
 from trilith.service.codecs.files import RequestFolder
@@ -21,13 +22,16 @@ from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.request import Arguments, RequestDecoder
 from trilith.service.codecs.result import ResultEncoder
 from trilith.service.spec import MethodSpec
-from trilith.wire.calls import MESSAGE_CONTENT_TYPE, NATIVE_CONTENT_TYPE, ResultMeta
+from trilith.service.streams.items import ItemDecoder, ItemEncoder, Write
+from trilith.wire.calls import MESSAGE_CONTENT_TYPE, NATIVE_CONTENT_TYPE, CallMeta, ResultMeta, pack_meta
 
 if TYPE_CHECKING:
     from trilith.service.proto.binding import BoundMethod
+    from trilith.service.streams.call import StreamServiceCall
 
 _LARGE_BYTES: Final = 64 * 1024
 _now: Final = time.monotonic
+_END: Final = ResultMeta("")
 
 Answer = tuple[ResultMeta, Sequence[Buffer]]
 
@@ -52,6 +56,12 @@ class HostedMethod:
         self.plain = self.asynchronous and not self.batched and self._decoder.plain and self._encoder.plain
         self._metas = {JSON: PLAIN_RESULT}
         self._messages: BoundMethod | None = None
+        signature = spec.signature
+        self.streams = signature.streams
+        self.streaming = signature.streaming
+        self.item_decoder = None if signature.taken is None else ItemDecoder(signature.taken, spec.where)
+        self._items = ItemEncoder(signature.result, self._encoder, spec.where) if signature.streams else None
+        self.ordinary = not (self.batched or self.streaming)
 
     def prepare(self) -> None:
         """Builds the codecs.
@@ -63,6 +73,8 @@ class HostedMethod:
         self._encoder.prepare()
         if self.spec.service.options.proto:
             self._messages = self.spec.service.grpc.methods.get(self.spec.name)
+        if self.item_decoder is not None:
+            self.item_decoder.prepare()
 
     def heavy_body(self, call: ServiceCall) -> bool:
         """Whether decoding this body would hold up an event loop."""
@@ -80,6 +92,8 @@ class HostedMethod:
             call.folder = RequestFolder(self._uploads)
         if call.meta.content_type == MESSAGE_CONTENT_TYPE:
             arguments = self._message_codec().reader.decode(call.buffers[0], call.folder)
+        elif self.item_decoder is not None and call.meta.content_type != NATIVE_CONTENT_TYPE:
+            arguments = self._decoder.decode_query(call.meta.query)  # the body is the items
         else:
             arguments = self._decoder.decode(
                 call.meta.content_type, call.buffers, folder=call.folder, query=call.meta.query
@@ -119,6 +133,43 @@ class HostedMethod:
         if self._messages is None:
             raise NotFound(f"{self.where} is not offered over gRPC")
         return self._messages
+
+    def invoke(self, arguments: Arguments, items: object) -> Any:
+        """Calls a streaming method: its iterator, or the result or coroutine of one that only takes items."""
+        taken = self.spec.signature.taken
+        if taken is None:
+            return self.function(*arguments.args, **arguments.kwargs)
+        if self.spec.signature.inspected.parameters[taken.name].kind is Parameter.POSITIONAL_ONLY:
+            return self.function(items)
+        return self.function(*arguments.args, **arguments.kwargs, **{taken.name: items})
+
+    def writer(self, meta: CallMeta) -> Write:
+        """How the items of a call are written.
+
+        Raises:
+            NotAcceptable: its caller accepts nothing that is offered.
+        """
+        if self._items is None:
+            raise Bug(f"{self.where} streams no items")
+        return self._items.writer(meta)
+
+    def ended(self, call: StreamServiceCall) -> Answer:
+        """The answer that ends the items of a call."""
+        call.stamp_items()
+        self.ran((call,))
+        if call.meta.trace or call.context.answer is not None:
+            return answer_meta(self._end_type(call), call.context, trace=call.meta.trace), ()
+        return _END, ()
+
+    def first_meta(self, call: StreamServiceCall) -> bytes:
+        """What the first item of a call has beside it: what the method said of the answer so far; b"" for nothing."""
+        if call.context.answer is None or self._end_type(call) == NATIVE_CONTENT_TYPE:
+            return b""
+        return pack_meta(answer_meta("", call.context, trace=False))
+
+    @staticmethod
+    def _end_type(call: StreamServiceCall) -> str:
+        return NATIVE_CONTENT_TYPE if call.meta.content_type == NATIVE_CONTENT_TYPE else ""
 
     def ran(self, calls: Sequence[ServiceCall]) -> None:
         """Stamps the end of the method itself."""

@@ -33,7 +33,7 @@ from trilith.core.context import current_context
 from trilith.core.foreign import named_error
 from trilith.core.forks import end_if_forked
 from trilith.core.timeline import DECODED, STARTED
-from trilith.errors import Cancelled, DeadlineExceeded, Draining, SetupError, TrilithError
+from trilith.errors import Cancelled, DeadlineExceeded, Draining, SetupError, TrilithError, Unsupported
 from trilith.service.batch_execution import BatchExecution
 from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
 from trilith.service.codecs.media import JSON
@@ -47,6 +47,8 @@ from trilith.service.local import bound_method, build
 from trilith.service.ports import Resolver
 from trilith.service.proxy import ModelProxy
 from trilith.service.spec import ServiceSpec, no_method, spec_of
+from trilith.service.streams.call import StreamServiceCall
+from trilith.service.streams.execution import StreamExecution
 from trilith.service.tracing import enter
 from trilith.service.user_errors import USER_ERRORS, from_outside
 
@@ -86,6 +88,7 @@ class ServiceHost:
         self._sweep_at = math.inf
         self._stopped = False
         self._batches = BatchExecution(self._fail, self._in_thread)
+        self._streams = StreamExecution(self, self._in_thread)
         self._entered = False
 
     @property
@@ -150,8 +153,8 @@ class ServiceHost:
         if hosted is None or self._stopped:
             call.finish(self._refuse(call))
             return
-        if hosted.batched:
-            self.handle_batch([call])
+        if not hosted.ordinary:
+            self._handle_other(call, hosted)
             return
         self._begin(call, hosted)
         if hosted.asynchronous:
@@ -162,6 +165,28 @@ class ServiceHost:
             call.abort = self._abort_one
         else:
             task = self._loop.create_task(self._run_synchronous(hosted, call))
+        self._active[call] = task
+
+    def _handle_other(self, call: ServiceCall, hosted: HostedMethod) -> None:
+        """One call of a batched or streaming method."""
+        if hosted.batched:
+            self.handle_batch([call])
+            return
+        if not isinstance(call, StreamServiceCall):
+            call.finish(Unsupported(f"{hosted.where} is a stream, and was called for one answer"))
+            return
+        now = _now()
+        call.working = True
+        call.context.temporary_files = self._uploads
+        call.context.timeline.stamps.append((STARTED, now))
+        call.limit_s, call.waits_since = hosted.timeout_s, now
+        due_at = call.due_at(now)
+        if due_at is not None and due_at < self._sweep_at:
+            self._sweep_later(due_at, now)
+        run = self._streams.on_loop if hosted.asynchronous else self._streams.in_thread
+        task = self._loop.create_task(run(hosted, call))
+        if hosted.asynchronous:
+            call.abort = self._abort_one
         self._active[call] = task
 
     def handle_batch(self, calls: Sequence[ServiceCall]) -> None:
@@ -227,13 +252,13 @@ class ServiceHost:
         now, earliest = _now(), math.inf
         self._sweep, self._sweep_at = None, math.inf
         for call in list(self._active):
-            deadline = call.context.deadline
-            if call.done or deadline is None:
+            due_at = call.due_at(now)
+            if call.done or due_at is None:
                 continue
-            if deadline <= now:
+            if due_at <= now:
                 call.cancel(_overdue(self._methods[call.meta.method], call))
             else:
-                earliest = min(earliest, deadline)
+                earliest = min(earliest, due_at)
         if earliest < math.inf:
             self._sweep_later(earliest, now)
 
@@ -255,6 +280,18 @@ class ServiceHost:
         end_if_forked()
         request_id = call.context.request_id
         call.finish(explain(error, hosted.where, request_id, debug=self._debug, logged=logged))
+
+    def failed(self, call: ServiceCall, hosted: HostedMethod, error: BaseException) -> None:
+        """For `StreamExecution`."""
+        self._fail(call, hosted, error)
+
+    def cancelled(self, call: ServiceCall, hosted: HostedMethod, error: asyncio.CancelledError) -> None:
+        """For `StreamExecution`."""
+        self._cancelled((call,), hosted, error)
+
+    def over(self, call: ServiceCall) -> None:
+        """For `StreamExecution`."""
+        self._end(call)
 
     async def _in_thread(self, function: Callable[..., Result], *arguments: Any) -> Result:
         context = contextvars.copy_context()
@@ -369,6 +406,8 @@ def _overdue(hosted: HostedMethod, call: ServiceCall) -> DeadlineExceeded:
     A call has less than that limit when its caller gave it less, or when it waited for its turn. What it takes to get
     from the gateway into the worker counts as neither.
     """
+    if isinstance(call, StreamServiceCall):
+        return call.overdue(hosted.where)
     began = next((instant for name, instant in call.context.timeline.stamps if name == STARTED), None)
     own_s, deadline = hosted.timeout_s, call.context.deadline
     had_s = own_s if began is None or deadline is None else max(0.0, deadline - began)

@@ -12,16 +12,19 @@ import sys
 import threading
 import types
 import weakref
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from trilith.core.context import current_context
 from trilith.service.batching import columns, split_results
 from trilith.service.depends import Wiring, check_attributes, wire
 from trilith.service.lifecycle import lifecycle_of
 from trilith.service.local_batches import LocalBatches
 from trilith.service.ports import ModelCaller, Placement
 from trilith.service.spec import MethodSpec, ServiceSpec, no_method
-from trilith.service.tracing import Nested
+from trilith.service.streams.bridge import as_plain, in_one_thread, put_in
+from trilith.service.tracing import Nested, nested
 
 
 def build(spec: ServiceSpec, wiring: Wiring) -> Any:
@@ -111,6 +114,40 @@ class InProcessCaller:
             queue = queues[method] = LocalBatches(spec, run)
         return await queue.call((args, kwargs))
 
+    async def stream(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AsyncIterator[Any]:
+        """The items of a method that streams."""
+        spec = self._method(method)
+        context = nested(current_context.get())  # of the call, between whose steps its caller has its own
+        token = current_context.set(context)
+        try:
+            if spec.asynchronous:
+                items = aiter(bound_method(self._instance, spec)(*args, **kwargs))
+            else:
+                loop = asyncio.get_running_loop()
+                args, kwargs = put_in(spec.signature, args, kwargs, lambda given: as_plain(given, loop))
+                items = in_one_thread(lambda: self._run_here(spec, args, kwargs))
+        finally:
+            current_context.reset(token)
+        try:
+            while True:
+                token = current_context.set(context)
+                try:
+                    item = await anext(items)
+                except StopAsyncIteration:
+                    return
+                except AttributeError as missing:
+                    self._explain(missing)
+                    raise
+                finally:
+                    current_context.reset(token)
+                yield item
+        finally:
+            close = getattr(items, "aclose", None)
+            if close is not None:
+                await close()
+            if context.folder is not None:
+                context.folder.remove()
+
     def call_here(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a synchronous method, run in this thread."""
         spec = self._method(method)
@@ -130,6 +167,9 @@ class InProcessCaller:
             except AttributeError as missing:
                 self._explain(missing)
                 raise
+        if spec.signature.taken is not None:
+            loop = asyncio.get_running_loop()
+            args, kwargs = put_in(spec.signature, args, kwargs, lambda given: as_plain(given, loop))
         value, error = await asyncio.to_thread(self._outcome, spec, args, kwargs)
         if error is not None:
             raise error

@@ -89,6 +89,8 @@ def _operation(description: AppDescription, method: MethodDescription, *, alias:
             "result": {"kind": method.result.kind, "many": method.result.many, "dtype": method.result.dtype},
             "timeout_s": method.timeout_s,
             "idempotent": method.idempotent,
+            "streams": method.streams,
+            "taken": _extension(method.taken) if method.taken is not None else None,
         },
     }
     if rest.strip():
@@ -96,7 +98,11 @@ def _operation(description: AppDescription, method: MethodDescription, *, alias:
     query = _query(method)
     if query:
         operation["parameters"] = query
-    if method.parameters:
+    if method.taken is not None:
+        item = method.taken.value.schema
+        content = {media: _items(media, item) for media in method.accepts}
+        operation["requestBody"] = {"required": True, "description": "The items, as a stream.", "content": content}
+    elif method.parameters:
         required = any(parameter.required for parameter in method.parameters)
         operation["requestBody"] = {"required": required, "content": _bodies(method)}
     return operation
@@ -107,6 +113,17 @@ def _query(method: MethodDescription) -> list[dict[str, Any]]:
 
     Methods whose parameters are all JSON have none here: what an object in the body says need not be said twice.
     """
+    if method.taken is not None:
+        return [
+            {
+                "name": parameter.name,
+                "in": "query",
+                "required": parameter.required,
+                **_in_query(_with_default(parameter)),
+            }
+            for parameter in method.parameters
+            if parameter.value.kind == "json"
+        ]
     whole = [name for name in (method.raw, method.npy) if name]
     if not whole:
         return []
@@ -180,5 +197,14 @@ def _form_field(value: ValueDescription) -> dict[str, Any]:
     return {"type": "array", "items": one} if value.many else one
 
 
+def _items(media: str, item: dict[str, Any]) -> dict[str, Any]:
+    """What a stream is: its text as a whole, and under `x-itemSchema` one item, for which OpenAPI 3.1 has no word."""
+    if media == "application/octet-stream":
+        return {"schema": _file(media)}
+    return {"schema": {"type": "string"}, "x-itemSchema": item}
+
+
 def _answers(method: MethodDescription) -> dict[str, Any]:
+    if method.streams:
+        return {media: _items(media, method.result.schema) for media in method.offers}
     return {media: {"schema": method.result.schema if media == _JSON else _file(media)} for media in method.offers}

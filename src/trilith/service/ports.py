@@ -6,7 +6,7 @@ same to the user's code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -28,13 +28,21 @@ class ServiceCaller(Protocol):
         """
         ...
 
+    def stream(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AsyncIterator[Any]:
+        """The items of a method that streams. The call begins with the first step, and is taken back by closing it.
+
+        Raises:
+            TrilithError: as `call`, at any step.
+        """
+        ...
+
 
 @runtime_checkable
 class DirectCaller(Protocol):
     """A `ServiceCaller` that can also run synchronous methods in the thread that calls, without an event loop."""
 
     def call_here(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a synchronous method; blocks until it is there."""
+        """The result of a synchronous method; blocks until it is there. Of one that streams, its iterator."""
         ...
 
 

@@ -1,7 +1,8 @@
 """What `self.detector` and `self.model` are inside a service: objects that call what stands behind them.
 
 Rule 1: on an event loop a call returns an awaitable, whatever the method behind it is; in a thread (a synchronous
-method) it blocks and returns the result.
+method) it blocks and returns the result. Of a method that streams it returns an iterator, an asynchronous one on a
+loop.
 Rule 2: a call with more rows than the model takes in one request is several requests, and their answers are joined.
 Rule 3: an error that comes out of a call is marked as that call's (`failure.py` says what for).
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trilith.errors import InvalidInput, NoReadyReplica
@@ -19,6 +20,7 @@ from trilith.service.failure import Calling
 from trilith.service.model_inputs import are_arrays, as_arrays, dtype_hint
 from trilith.service.parts import infer_in_parts, parts_of
 from trilith.service.ports import DirectCaller, ModelCaller, ServiceCaller
+from trilith.service.streams.bridge import BlockingItems, as_asynchronous, from_loop, put_in
 
 if TYPE_CHECKING:
     from trilith.core.model import ModelSignature
@@ -44,6 +46,9 @@ class ServiceProxy:
         direct = caller if isinstance(caller, DirectCaller) and not method.asynchronous else None
         where = method.where
         calling = Calling(where)
+        signature = method.signature
+        if signature.streams:
+            return self._bind_stream(method, direct, calling)
 
         async def send(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             with calling:
@@ -54,7 +59,46 @@ class ServiceProxy:
             if direct is not None and running_loop() is None:
                 with calling:
                     return direct.call_here(name, args, kwargs)
+            if signature.taken is not None:
+                in_thread = running_loop() is None
+                args, kwargs = put_in(
+                    signature, args, kwargs, lambda given: as_asynchronous(given, in_thread=in_thread)
+                )
             return await_or_block(lambda: send(args, kwargs), home, where)
+
+        return call
+
+    def _bind_stream(self, method: MethodSpec, direct: DirectCaller | None, calling: Calling) -> Any:
+        caller, home, name, signature = self._caller, self._home, method.name, method.signature
+
+        async def items(args: tuple[Any, ...], kwargs: dict[str, Any]) -> AsyncIterator[Any]:
+            with calling:
+                stream = caller.stream(name, args, kwargs)
+            try:
+                while True:
+                    with calling:
+                        try:
+                            item = await anext(stream)
+                        except StopAsyncIteration:
+                            return
+                    yield item
+            finally:
+                close = getattr(stream, "aclose", None)
+                if close is not None:
+                    await close()
+
+        @functools.wraps(method.function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            here = running_loop()
+            if direct is not None and here is None:
+                return direct.call_here(name, args, kwargs)
+            args, kwargs = put_in(signature, args, kwargs, lambda given: as_asynchronous(given, in_thread=here is None))
+            if here is not None and (home is None or home is here):
+                return items(args, kwargs)
+            there = home if home is not None else background.loop()
+            if here is None:
+                return BlockingItems(lambda: items(args, kwargs), there)
+            return from_loop(lambda: items(args, kwargs), there)
 
         return call
 

@@ -22,13 +22,18 @@ from trilith.errors import InvalidConfig
 
 _POSITIONAL_ONLY: Final = inspect.Parameter.POSITIONAL_ONLY
 _KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
-_STREAMS: Final = (
+_ASYNC_STREAMS: Final = (
     collections.abc.AsyncIterator,
-    collections.abc.AsyncGenerator,
     collections.abc.AsyncIterable,
+    collections.abc.AsyncGenerator,
+)
+_PLAIN_STREAMS: Final = (
     collections.abc.Iterator,
+    collections.abc.Iterable,
     collections.abc.Generator,
 )
+_ASYNC_TAKEN: Final = (collections.abc.AsyncIterator, collections.abc.AsyncIterable)
+_PLAIN_TAKEN: Final = (collections.abc.Iterator,)  # an Iterable[T] that is taken is a list
 MISSING: Final = inspect.Parameter.empty
 """Stands for the default of a parameter that has none."""
 
@@ -87,11 +92,13 @@ class MethodSignature:
     """A method as its callers see it: for a batched method the types of ONE call, not of the list.
 
     Attributes:
-        parameters: in order of declaration, `self` left out.
-        result: what a call answers.
+        parameters: in order of declaration; `self` and the stream that it takes are left out.
+        result: what a call answers; of a method that streams, one item.
         root: the one positional-only parameter is the whole body.
-        asynchronous: declared with `async def`.
+        asynchronous: it runs on an event loop: declared with `async def`, or answers with an asynchronous iterator.
         inspected: Python's signature with resolved annotations, for help and type checks of a caller.
+        streams: it answers with a stream of items.
+        taken: the parameter that is a stream of items, None for none; its `value` is the type of one.
     """
 
     parameters: tuple[ParameterType, ...]
@@ -99,6 +106,13 @@ class MethodSignature:
     root: bool
     asynchronous: bool
     inspected: inspect.Signature
+    streams: bool = False
+    taken: ParameterType | None = None
+
+    @property
+    def streaming(self) -> bool:
+        """Whether there are items, either way."""
+        return self.streams or self.taken is not None
 
     @property
     def raw_parameter(self) -> ParameterType | None:
@@ -269,18 +283,97 @@ def read_signature(
         declared = declared[1:]
     hints = resolve_hints(function)
     _check_shape(declared, where)
-    parameters = tuple(_parameter(parameter, hints, where, batched) for parameter in declared)
+    streams = _item_type(hints.get("return"), _ASYNC_STREAMS + _PLAIN_STREAMS) is not None
+    asynchronous = _is_asynchronous(function, hints.get("return"), where)
+    taken = _taken(declared, hints, where, asynchronous=asynchronous)
+    if batched and (streams or taken is not None):
+        raise InvalidConfig(
+            f"{where} is batched and {'answers with' if streams else 'takes'} a stream; a batch is made of single calls"
+            " with one answer each: leave batch= out"
+        )
+    valued = [parameter for parameter in declared if taken is None or parameter.name != taken.name]
+    parameters = tuple(_parameter(parameter, hints, where, batched) for parameter in valued)
     if batched and not parameters:
         raise InvalidConfig(f"{where} is batched and has no parameter: there is nothing to join")
     result = _result(hints, where, batched)
-    root = len(declared) == 1 and declared[0].kind is _POSITIONAL_ONLY
-    asynchronous = inspect.iscoroutinefunction(function)
-    visible = [
-        original.replace(annotation=parameter.value.annotation)
-        for original, parameter in zip(declared, parameters, strict=True)
-    ]
-    shown = inspect.Signature(visible, return_annotation=result.annotation)
-    return MethodSignature(parameters=parameters, result=result, root=root, asynchronous=asynchronous, inspected=shown)
+    root = len(declared) == 1 and declared[0].kind is _POSITIONAL_ONLY and taken is None
+    shown = {parameter.name: parameter.value.annotation for parameter in parameters}
+    visible = [original.replace(annotation=shown.get(original.name, hints.get(original.name))) for original in declared]
+    returned = hints["return"] if streams else result.annotation
+    return MethodSignature(
+        parameters=parameters,
+        result=result,
+        root=root,
+        asynchronous=asynchronous,
+        inspected=inspect.Signature(visible, return_annotation=returned),
+        streams=streams,
+        taken=taken,
+    )
+
+
+def _item_type(annotation: Any, kinds: tuple[Any, ...]) -> Any:
+    """The type of the items of a stream; None when the annotation is none of the kinds, `Any` when it does not say."""
+    bare = _bare(annotation)
+    if (typing.get_origin(bare) or bare) not in kinds:
+        return None
+    arguments = typing.get_args(bare)
+    return arguments[0] if arguments else Any
+
+
+def _is_asynchronous(function: Callable[..., Any], returned: Any, where: str) -> bool:
+    """Whether the method runs on an event loop.
+
+    Raises:
+        InvalidConfig: what it is and what it says that it returns do not fit.
+    """
+    generates = inspect.isgeneratorfunction(function)
+    generates_async = inspect.isasyncgenfunction(function)
+    streams_async = _item_type(returned, _ASYNC_STREAMS) is not None
+    streams_plain = _item_type(returned, _PLAIN_STREAMS) is not None
+    if generates and not streams_plain:
+        raise InvalidConfig(f"{where} is a generator: write `-> Iterator[TYPE]`, the type of what it yields")
+    if generates_async and not streams_async:
+        raise InvalidConfig(f"{where} is an async generator: write `-> AsyncIterator[TYPE]`, of what it yields")
+    if inspect.iscoroutinefunction(function):
+        if streams_async or streams_plain:
+            raise InvalidConfig(
+                f"{where} is an `async def` without a `yield` and says that it returns {shown_type(returned)}; yield"
+                " the items in it, or make it a plain `def` that returns the iterator"
+            )
+        return True
+    return generates_async or streams_async
+
+
+def _taken(
+    declared: list[inspect.Parameter], hints: dict[str, Any], where: str, *, asynchronous: bool
+) -> ParameterType | None:
+    """The parameter that is a stream of items.
+
+    Raises:
+        InvalidConfig: there are two of them, or it cannot be read in a method of that kind.
+    """
+    found: list[ParameterType] = []
+    for parameter in declared:
+        annotation = hints.get(parameter.name)
+        kinds, other = (_ASYNC_TAKEN, _PLAIN_TAKEN) if asynchronous else (_PLAIN_TAKEN, _ASYNC_TAKEN)
+        item = _item_type(annotation, kinds)
+        if item is None and _item_type(annotation, other) is not None:
+            wanted, kind = ("AsyncIterator", "an `async def`") if asynchronous else ("Iterator", "a plain `def`")
+            raise InvalidConfig(
+                f"{where}: parameter {parameter.name!r} is a {shown_type(annotation)}, which {kind} cannot read: write"
+                f" {wanted}[...]"
+            )
+        if item is None:
+            continue
+        if parameter.default is not MISSING:
+            raise InvalidConfig(f"{where}: parameter {parameter.name!r} is a stream and has a default; leave it out")
+        _check_item(item, f"{where}: parameter {parameter.name!r}")
+        keyword_only = parameter.kind is _KEYWORD_ONLY
+        found.append(ParameterType(name=parameter.name, value=read_type(item), keyword_only=keyword_only))
+    if len(found) > 1:
+        names = " and ".join(repr(parameter.name) for parameter in found)
+        raise InvalidConfig(f"{where} takes two streams, {names}; a call has one: join them, or take lists")
+    return found[0] if found else None
 
 
 def _check_shape(declared: list[inspect.Parameter], where: str) -> None:
@@ -324,7 +417,10 @@ def _result(hints: dict[str, Any], where: str, batched: bool) -> ValueType:
     annotation = hints["return"]
     if batched:
         annotation = _item(annotation, f"{where}: the result")
-    _check_not_stream(annotation, f"{where}: the result")
+    item = _item_type(annotation, _ASYNC_STREAMS + _PLAIN_STREAMS)
+    if item is not None:
+        _check_item(item, f"{where}: the result")
+        annotation = item
     return read_type(annotation)
 
 
@@ -336,10 +432,16 @@ def _item(annotation: Any, where: str) -> Any:
     return typing.get_args(_bare(annotation))[0]
 
 
+def _check_item(annotation: Any, where: str) -> None:
+    _check_not_stream(annotation, f"{where}: an item")
+    if read_type(annotation).kind is Kind.FILE:
+        raise InvalidConfig(f"{where} is a stream of files; make it one of bytes")
+
+
 def _check_not_stream(annotation: Any, where: str) -> None:
-    if (typing.get_origin(annotation) or annotation) in _STREAMS:
+    if _item_type(annotation, (*_ASYNC_STREAMS, collections.abc.Iterator, collections.abc.Generator)) is not None:
         raise InvalidConfig(
-            f"{where} is a stream ({shown_type(annotation)}); a method answers with one value: write list[...]"
+            f"{where} is a stream ({shown_type(annotation)}), which has no place there: write list[...]"
         )
 
 

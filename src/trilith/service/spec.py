@@ -49,10 +49,10 @@ class MethodSpec:
                 f"{self.where}: an annotation cannot be resolved: {error}; import the name where the method is defined"
             ) from error
 
-    @property
+    @cached_property
     def asynchronous(self) -> bool:
-        """Whether it is declared with `async def`."""
-        return inspect.iscoroutinefunction(self.function)
+        """Whether it runs on an event loop: `async def`, or an asynchronous iterator is what it returns."""
+        return inspect.iscoroutinefunction(self.function) or self.signature.asynchronous
 
     @property
     def timeout_s(self) -> float:

@@ -33,12 +33,24 @@ class TimelineShelf:
         encoded = orjson.dumps(timeline.to_builtins())
         if len(encoded) <= _HEADER_BYTES:
             return TIMELINE_HEADER, encoded
+        path, header = self.promise()
+        self._keep(path, encoded)
+        return header
+
+    def promise(self) -> tuple[str, tuple[bytes, bytes]]:
+        """The path of a timeline that is kept later, when its call is over, and the response header that says it."""
         # Not under the request's id: clients choose those, and would find or overwrite each other's.
-        token = secrets.token_hex(12)
-        self._kept[token] = encoded
+        path = TIMELINES_PATH + secrets.token_hex(12)
+        return path, (TIMELINE_AT_HEADER, path.encode())
+
+    def keep(self, path: str, timeline: Timeline) -> None:
+        """Keeps the timeline of a path that was promised."""
+        self._keep(path, orjson.dumps(timeline.to_builtins()))
+
+    def _keep(self, path: str, encoded: bytes) -> None:
+        self._kept[path] = encoded
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        return TIMELINE_AT_HEADER, (TIMELINES_PATH + token).encode()
 
     def find(self, path: str) -> bytes:
         """The timeline at a path that a header gave.
@@ -47,7 +59,7 @@ class TimelineShelf:
             NotFound: it is not kept, or not any more.
         """
         try:
-            return self._kept[path.removeprefix(TIMELINES_PATH)]
+            return self._kept[path]
         except KeyError:
             raise NotFound(
                 f"there is no timeline at {path}; the last {_KEPT} long ones are kept, of requests with the header"

@@ -26,6 +26,9 @@ TENSORS_CONTENT_TYPE: Final = "application/x-trilith-tensors"
 NOT_BEGUN_HEADER: Final = "trilith-not-begun"
 """An HTTP answer has it, as `1`, when the call was refused before its method was begun: it may be sent again."""
 
+FLAG_STREAM: Final = 2
+"""Frame flag of a call: it has items, either way. A batch's is `trilith.wire.batches.FLAG_BATCH`."""
+
 
 class CallMeta(msgspec.Struct, array_like=True, frozen=True):
     """What a call says beside its values.

@@ -9,9 +9,13 @@ Rule 2: a buffer is inline (after the metadata) or shared: its table entry names
 Rule 3: table, metadata and each inline buffer start at a multiple of 8 in the body, so that tensors land aligned.
 Rule 4: no I/O and no meaning here. What a kind does is decided by `trilith.net.transport`.
 
-`count`, `first` and `second` mean by kind: CALL deadline in `first` (infinity: none); RESULT and ERROR the
-started and finished instants; CREDIT the grant; HELLO the protocol version; SEGMENT the slots.
-An ERROR's metadata is `code NUL message`, in UTF-8. Kinds above `LAST_KIND` are free for later versions.
+`count`, `first` and `second` mean by kind: CALL deadline in `first` (infinity: none), and for a call with items in
+`count` and `second` the items and bytes that the caller takes at first (0: a call without); RESULT and ERROR the
+started and finished instants; CREDIT the grant; WINDOW the items in `count` and the bytes in `first`; HELLO the
+protocol version; SEGMENT the slots. ITEM and WINDOW have the flag `FROM_CALLER` when the caller of their call sends
+them.
+The metadata of ERROR and FAILED is `code NUL seconds NUL message`, in UTF-8. Kinds above `LAST_KIND` are free for later
+versions.
 """
 
 from __future__ import annotations
@@ -39,14 +43,20 @@ HEARTBEAT: Final = 8
 HELLO: Final = 9  # the first frame of each side
 SEGMENT: Final = 10  # announces a shared-memory segment; its descriptor travels beside it
 RETIRE: Final = 11  # the segment is not used any more
-LAST_KIND: Final = 11
+ITEM: Final = 12  # one item of a call's stream, either way
+END: Final = 13  # the caller sends no more items; those of the called side end with RESULT or ERROR
+WINDOW: Final = 14  # so many items and bytes more may be sent
+FAILED: Final = 15  # the call has failed, the work on it goes on: the ERROR that frees its place is still due
+LAST_KIND: Final = 15
+
+FROM_CALLER: Final = 1  # flag of ITEM and WINDOW
 
 HEADER: Final = struct.Struct("<IBBHIIQdd")
 HEADER_BYTES: Final = HEADER.size
 TABLE_ENTRY: Final = struct.Struct("<QII")
 HEADER_AND_ENTRY: Final = struct.Struct("<IBBHIIQddQII")  # of a frame with one buffer
 INLINE: Final = 0xFFFF_FFFF  # in the place of a segment number: the bytes are in the frame
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 MAGIC: Final = int.from_bytes(b"trilith1", "little")
 LARGEST_SMALL_BYTES: Final = 32_768  # metadata and buffer of a frame that `encode_small` makes
 

@@ -22,6 +22,7 @@ _STATUS: Final[dict[type[errors.TrilithError], int]] = {
     errors.UnknownModel: 404,
     errors.MethodNotAllowed: 405,
     errors.Unauthenticated: 401,
+    errors.NotAcceptable: 406,
     errors.Forbidden: 403,
     errors.AlreadyExists: 400,
     errors.Conflict: 409,

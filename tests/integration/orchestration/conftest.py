@@ -32,3 +32,19 @@ def calls(tmp_path_factory):
     server = Server([*arguments, "--max-body-mb", "8"], environment(folder))
     yield server.wait_ready()
     server.close()
+
+
+@pytest.fixture(scope="module")
+def serve_module(tmp_path_factory):
+    """Starts servers for all tests of a module; ends them after it."""
+    servers = []
+
+    def start(target, *options):
+        folder = tmp_path_factory.mktemp("run")
+        free = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+        servers.append(Server([str(target), *free, *options], environment(folder)))
+        return servers[-1].wait_ready()
+
+    yield start
+    for server in servers:
+        server.close()

@@ -51,7 +51,7 @@ class Victim:
         (bytes(40), "frame kind"),
         (frames.encode(frames.CREDIT, count=4), "greeting"),
         (frames.encode(frames.HELLO, 1, count=frames.PROTOCOL_VERSION), "greeting"),
-        (frames.encode(frames.HELLO, frames.MAGIC, count=99), "protocol version 1, got 99"),
+        (frames.encode(frames.HELLO, frames.MAGIC, count=99), "protocol version 2, got 99"),
         (frames.encode(frames.HELLO, frames.MAGIC, count=1, flags=1), "without its descriptor"),
         (HELLO + HELLO, "kind 9 in the middle"),
         (GREETING + frames.encode(frames.RESULT, 77), "not in flight"),

@@ -46,6 +46,7 @@ class FakeCall:
     revision: int = 0
     attempt: int = 0
     settled: bool = False
+    repeatable: bool = True
 
 
 METHODS = (

@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 import pytest
@@ -344,9 +343,6 @@ def field_default(self, a: int = Field(ge=0)) -> int:
     return 1
 
 
-def stream(self, a: int) -> AsyncIterator[int]: ...
-
-
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -357,20 +353,11 @@ def stream(self, a: int) -> AsyncIterator[int]: ...
         (stars, "write each parameter out"),
         (two_bodies, r"has two bodies: .* got \(a, b\)"),
         (field_default, "write `a: Annotated"),
-        (stream, "is a stream"),
     ],
 )
 def test_misuse_is_refused_where_the_class_is_declared(function, message):
     with pytest.raises(InvalidConfig, match=message):
         trilith.service(type("Some", (), {function.__name__: trilith.api(function)}))
-
-
-def test_a_generator_is_refused():
-    def numbers(self) -> list[int]:
-        yield 1
-
-    with pytest.raises(InvalidConfig, match="is a generator"):
-        trilith.api(numbers)
 
 
 @pytest.mark.parametrize(

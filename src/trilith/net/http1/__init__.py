@@ -8,6 +8,7 @@ from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.server import HttpServer
 from trilith.net.http1.state import AnswerHeaders, ErrorForm, HttpApp, usual_form
 from trilith.net.http1.statistics import HttpStatistics
+from trilith.net.http1.streaming import StreamedAnswer
 from trilith.net.http1.tls import tls_context
 from trilith.wire.http1 import HttpLimits
 
@@ -19,6 +20,7 @@ __all__ = [
     "HttpRequest",
     "HttpServer",
     "HttpStatistics",
+    "StreamedAnswer",
     "tls_context",
     "usual_form",
 ]

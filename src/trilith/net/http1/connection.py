@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Final, cast
 
@@ -304,6 +304,10 @@ class HttpConnection(asyncio.Protocol):
         if not self._lost:
             self._out.write(_CONTINUE)
 
+    def endless_body(self) -> None:
+        """The body that is being read may be longer than the limit, and its client silent for any time."""
+        self._reader.endless = True
+
     def send_answer(self, request: HttpRequest, status: int, head: bytes, body: Buffer, *, keep: bool) -> None:
         """Sends a whole answer."""
         self._state.counters.responses[status] += 1
@@ -345,6 +349,10 @@ class HttpConnection(asyncio.Protocol):
         """Waits until the client has read enough, or is gone."""
         if self._out.paused and not self._lost:
             await self._out.room()
+
+    def when_writable(self, callback: Callable[[], None]) -> None:
+        """Calls back once, when the client has read enough, or is gone."""
+        self._out.when_room(callback)
 
     def count_aborted_stream(self) -> None:
         """A streamed answer ends in an error."""
@@ -465,7 +473,8 @@ class HttpConnection(asyncio.Protocol):
                 self._head_since = 0.0
                 self._refuse(refusal.HEAD_TIMEOUT)
         elif self._reading is not None:
-            if now - self._read_at > limits.body_timeout_s and not self._reading.awaits_continue:
+            patient = self._reading.awaits_continue or self._reader.endless
+            if now - self._read_at > limits.body_timeout_s and not patient:
                 self._refuse(refusal.BODY_TIMEOUT)
         elif self._current is None and now - self._idle_since > limits.idle_timeout_s:
             self._transport.close()

@@ -157,7 +157,7 @@ class HttpOverHttp2(asyncio.Protocol):
         exchange.read_at = now
         exchange.received(data)
         body = exchange.request.inbound
-        if body is not None and body.received > self.limits.max_body_bytes:
+        if body is not None and body.received > self.limits.max_body_bytes and not exchange.endless:
             self._refuse(
                 exchange, refusal.BODY_TOO_LARGE.because(f"it is longer than {self.limits.max_body_bytes} bytes")
             )
@@ -291,6 +291,8 @@ class HttpOverHttp2(asyncio.Protocol):
                 continue
             body = exchange.request.inbound
             stalled = body is not None and not body.complete and not body.full and not body.discarding
+            if exchange.endless:
+                continue
             if stalled and not exchange.request.awaits_continue and now - exchange.read_at > limits.body_timeout_s:
                 self._refuse(exchange, refusal.BODY_TIMEOUT)
         for stream_id in self._unwanted.late(now):

@@ -8,13 +8,14 @@ Rule 2: the request knows its exchange for good, the exchange its request until 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from trilith.errors import Bug
 from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.state import AnswerHeaders, ErrorForm
+from trilith.net.http1.waiting import Listener
 from trilith.wire.http1 import HttpLimits, InboundBody
 from trilith.wire.http2 import EncodedHeaders, ErrorCode, RequestHead
 from trilith.wire.http2_heads import Http2Heads
@@ -31,10 +32,22 @@ class Http2Exchange:
 
     Attributes:
         early: the application gets it before its body is here.
+        endless: its body may be longer than the limit, and its client silent for any time.
         read_at: when the last octets of its body came, in seconds.
     """
 
-    __slots__ = ("_connection", "_request", "_roomless", "_stream_id", "_ungranted", "_waiter", "early", "read_at")
+    __slots__ = (
+        "_connection",
+        "_listener",
+        "_request",
+        "_roomless",
+        "_stream_id",
+        "_ungranted",
+        "_waiter",
+        "early",
+        "endless",
+        "read_at",
+    )
 
     def __init__(
         self, connection: HttpOverHttp2, stream_id: int, head: RequestHead, *, ended: bool, now: float
@@ -43,7 +56,9 @@ class Http2Exchange:
         self._stream_id = stream_id
         self._ungranted = 0
         self._roomless = False
+        self.endless = False
         self._waiter: asyncio.Event | None = None
+        self._listener: Listener | None = None
         self.read_at = now
         limits = connection.limits
         path, _, query = head.path.decode("latin-1").partition("?")
@@ -100,6 +115,9 @@ class Http2Exchange:
         self._roomless = False
         if self._waiter is not None:
             self._waiter.set()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.set_result(None)
 
     # ---- `HttpSink`
 
@@ -152,6 +170,10 @@ class Http2Exchange:
         self._connection.http2.begin(self._stream_id, _CONTINUE)
         self._connection.schedule()
 
+    def endless_body(self) -> None:
+        """See `HttpSink`."""
+        self.endless = True
+
     def send_answer(self, request: HttpRequest, status: int, head: EncodedHeaders, body: Buffer, *, keep: bool) -> None:
         """See `HttpSink`."""
         http2, read_on = self._connection.http2, self._connection.reads_on(request, self._stream_id)
@@ -187,6 +209,10 @@ class Http2Exchange:
                 self._waiter = asyncio.Event()
             self._waiter.clear()
             await self._waiter.wait()
+
+    def when_writable(self, callback: Callable[[], None]) -> None:
+        """See `HttpSink`."""
+        self._listener = Listener(callback)
 
     def update_reading(self) -> None:
         """See `HttpSink`."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from trilith.net.http1.statistics import HttpCounters
+from trilith.net.http1.waiting import Listener
 
 Buffer = bytes | bytearray | memoryview
 
@@ -24,7 +26,7 @@ class Outbound:
     def __init__(self, transport: asyncio.Transport, counters: HttpCounters, *, now: float) -> None:
         self._transport = transport
         self._counters = counters
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | Listener | None = None
         self._sent_bytes = 0
         self._flushed_bytes = 0
         self._flushed_at = now
@@ -57,8 +59,12 @@ class Outbound:
 
     async def room(self) -> None:
         """Waits until there is room, or `release`."""
-        self._waiter = asyncio.get_running_loop().create_future()
-        await self._waiter
+        waiter = self._waiter = asyncio.get_running_loop().create_future()
+        await waiter
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Calls back once, when there is room, or at `release`."""
+        self._waiter = Listener(callback)
 
     @property
     def unsent(self) -> bool:

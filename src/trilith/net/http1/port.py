@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trilith.net.http1.outbound import Buffer
@@ -99,6 +99,10 @@ class HttpSink(Protocol):
         """Tells the client to go on and send the body."""
         ...
 
+    def endless_body(self) -> None:
+        """The body that is being read may be longer than the limit, and its client silent for any time."""
+        ...
+
     def send_answer(self, request: HttpRequest, status: int, head: Head, body: Buffer, *, keep: bool) -> None:
         """Sends a whole answer."""
         ...
@@ -117,6 +121,10 @@ class HttpSink(Protocol):
 
     async def writable(self) -> None:
         """Waits until the client has read enough, or is gone."""
+        ...
+
+    def when_writable(self, callback: Callable[[], None]) -> None:
+        """Calls back once, when the client has read enough, or is gone. For when `write_paused`."""
         ...
 
     def update_reading(self) -> None:

@@ -17,7 +17,8 @@ import msgspec
 from trilith.core.identity import Identity
 from trilith.errors import Bug, InvalidInput, PayloadTooLarge, ServiceError, TrilithError
 from trilith.net.http1.outbound import Buffer
-from trilith.net.http1.streaming import send_stream
+from trilith.net.http1.streaming import StreamedAnswer, begin_answer, send_stream
+from trilith.net.http1.waiting import Listener
 from trilith.net.request_log import http_failed
 from trilith.wire.http1 import InboundBody, Refusal, RequestReader
 from trilith.wire.http_status import http_status, retry_after
@@ -76,7 +77,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     _body: InboundBody | None = None
     _phase: int = _OPEN
     _task: asyncio.Task[None] | None = None
-    _waiter: asyncio.Future[None] | None = None
+    _waiter: asyncio.Future[None] | Listener | None = None
     _failure: TrilithError | None = None
 
     def __repr__(self) -> str:
@@ -184,22 +185,66 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     def _least(self, maximum: int) -> int:
         return maximum if self.body_limit is None else min(maximum, self.body_limit)
 
+    def when_body(self, callback: Callable[[], None]) -> None:
+        """For who reads a stream without a task: calls back whenever some of it came, its end did, or it broke off.
+
+        `take_body` is then to be called, and `body_failure` and `body_ended` to be looked at. Such a body may be longer
+        than the server's limit (`body_limit` holds), and its client may be silent for any time: the reader bounds both.
+        `ignore_body` ends it.
+
+        Raises:
+            Bug: somebody else reads it.
+        """
+        self._read_on()
+        self._connection.endless_body()
+        self._waiter = Listener(callback)
+
+    def ignore_body(self) -> None:
+        """Nobody reads the rest of the body."""
+        if isinstance(self._waiter, Listener):
+            self._waiter = None
+
+    def take_body(self) -> bytes:
+        """What is here of the body and was not taken; b"" when nothing is."""
+        body = self._body
+        if body is None or not body.buffered:
+            return b""
+        taken = body.take()
+        self._connection.update_reading()
+        return taken
+
+    @property
+    def body_ended(self) -> bool:
+        """Whether the body is complete and all of it was taken."""
+        return self.complete and (self._body is None or not self._body.buffered)
+
+    @property
+    def body_failure(self) -> TrilithError | None:
+        """Why the rest of the body will not come, or is not taken; None while it may be."""
+        body, limit = self._body, self.body_limit
+        if self._failure is None and body is not None and limit is not None and body.received > limit:
+            return _too_large(limit)
+        return self._failure
+
     async def _more(self) -> None:
         if self._failure is not None:
             # A copy: one that was raised knows the frames that it went through, and they know this request.
             raise copy.copy(self._failure)
-        if self._waiter is not None:
-            raise Bug(f"{self!r}: two tasks read one body")
+        self._read_on()
         connection = self._connection
-        if self._awaits_continue:
-            self._awaits_continue = False
-            connection.send_continue()
-        self._waiter = connection.loop.create_future()
+        waiter = self._waiter = connection.loop.create_future()
         connection.update_reading()
         try:
-            await self._waiter
+            await waiter
         finally:
             self._waiter = None
+
+    def _read_on(self) -> None:
+        if self._waiter is not None:
+            raise Bug(f"{self!r}: two tasks read one body")
+        if self._awaits_continue:
+            self._awaits_continue = False
+            self._connection.send_continue()
 
     # Answering.
 
@@ -281,6 +326,17 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
             ServiceError, Bug: as for `respond`; and whatever `chunks` raises.
         """
         await send_stream(self, self._connection, chunks, status, content_type, headers)
+
+    def begin(
+        self, status: int, *, content_type: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> StreamedAnswer | None:
+        """Sends the head of an answer of unknown length, for who writes it by callbacks; None: the client has gone.
+
+        Raises:
+            ServiceError: the status or a header cannot be sent; the request is still open then.
+            Bug: it has been answered before.
+        """
+        return begin_answer(self, self._connection, status, content_type, headers)
 
     def _is_failure(self, error: TrilithError) -> bool:
         failure = self._failure

@@ -1,11 +1,15 @@
-"""A streamed answer: head with the first chunk, backpressure, and no clean end after an error."""
+"""A streamed answer: head with the first chunk, backpressure, and no clean end after an error.
+
+`send_stream` is for a task that has chunks; `StreamedAnswer` for callbacks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from trilith.errors import Cancelled
+from trilith.net.request_log import http_failed
 
 if TYPE_CHECKING:
     from trilith.net.http1.port import HttpSink
@@ -64,6 +68,61 @@ async def send_stream(
         raise _client_gone()
     request.end_stream()
     connection.end_answer(request, last_chunk=chunked and request.method != "HEAD", keep=keep)
+
+
+class StreamedAnswer:
+    """An answer of unknown length, written piece by piece. Made by `HttpRequest.begin`, which sends its head.
+
+    Once the client has gone (`HttpRequest.gone`) nothing here does anything.
+    """
+
+    __slots__ = ("_chunked", "_connection", "_keep", "_request")
+
+    def __init__(self, request: HttpRequest, connection: HttpSink, *, keep: bool, chunked: bool) -> None:
+        self._request = request
+        self._connection = connection
+        self._keep = keep
+        self._chunked = chunked
+
+    def write(self, chunk: bytes) -> bool:
+        """Sends a piece. Returns whether the client reads fast enough: if not, wait for `when_writable`."""
+        if not self._request.gone and chunk:
+            self._connection.send_chunk(chunk, chunked=self._chunked)
+        return self._request.gone or not self._connection.write_paused
+
+    def when_writable(self, callback: Callable[[], None]) -> None:
+        """Calls back once, when the client has read enough, or is gone."""
+        self._connection.when_writable(callback)
+
+    def log_failure(self, status: int, body: bytes) -> None:
+        """Enters a failure midway into the log of requests: with the status that it would have had, and its JSON."""
+        http_failed(self._request.request_id, self._request.method, self._request.path, status, body)
+
+    def finish(self) -> None:
+        """Ends the answer in order."""
+        if not self._request.gone:
+            self._request.end_stream()
+            self._connection.end_answer(self._request, last_chunk=self._chunked, keep=self._keep)
+
+    def abort(self) -> None:
+        """Ends the answer so that the client sees that it is not whole."""
+        if not self._request.gone:
+            self._connection.count_aborted_stream()
+            self._request.abort()
+
+
+def begin_answer(
+    request: HttpRequest, connection: HttpSink, status: int, content_type: bytes, headers: Sequence[tuple[bytes, bytes]]
+) -> StreamedAnswer | None:
+    """The work behind `HttpRequest.begin`."""
+    chunked = not request.http10
+    keep = chunked and connection.will_keep(request)
+    said = headers if connection.answer_headers is None else connection.answer_headers(request, headers)
+    head = connection.heads.unsized(status, content_type, request.request_id, said, keep=keep, http10=request.http10)
+    if not request.begin_stream():
+        return None
+    connection.begin_answer(status, head)
+    return StreamedAnswer(request, connection, keep=keep, chunked=chunked)
 
 
 def _client_gone() -> Cancelled:

@@ -74,6 +74,17 @@ class CallTable:
         self._callbacks[call_id] = None
         return True
 
+    def is_cancelled(self, call_id: int) -> bool:
+        """Whether the call is in flight, and was cancelled or given up."""
+        return call_id in self._callbacks and self._callbacks[call_id] is None
+
+    def give_up(self, call_id: int) -> OnReply | None:
+        """The call has failed and its answer is still due: its callback, None when it was cancelled before."""
+        on_reply = self._callbacks.get(call_id)
+        if on_reply is not None:
+            self._callbacks[call_id] = None
+        return on_reply
+
     def accept(self, call_id: int) -> None:
         """Notes an ACCEPT frame; one for a call that is not in flight is late and ignored."""
         if call_id in self._callbacks:

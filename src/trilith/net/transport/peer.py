@@ -37,9 +37,11 @@ from trilith.net.transport.descriptors import allocate_lazily
 from trilith.net.transport.owner import CALLBACK_FAILED, LOG, tell, tell_nothing
 from trilith.net.transport.receive import HAS_BOARD, Surroundings
 from trilith.net.transport.sender import FrameSender
+from trilith.net.transport.streams import CallStream, IncomingStream, OnItem
 from trilith.wire import frames
 from trilith.wire.frame_reader import FrameReader
 from trilith.wire.frames import CALL, ERROR, RESULT, Buffer, Frame, MalformedFrame
+from trilith.wire.windows import ReceiveWindow, SendWindow, Window
 
 _ANSWERS: Final = (RESULT, ERROR)
 _NEVER: Final = math.inf
@@ -91,6 +93,7 @@ class Peer:
         self._outgoing = CallTable()
         self._incoming: dict[int, IncomingCall] = {}
         self._ran_out = True  # credits were 0, and `on_credits` was not called since
+        self._streams: dict[int, CallStream] = {}  # of those outgoing calls that have items
         self._calls_sent = 0
         self._calls_received = 0
 
@@ -240,11 +243,68 @@ class Peer:
         self._calls_sent += 1
         return call_id
 
+    def open(
+        self,
+        meta: bytes,
+        buffers: Sequence[Buffer],
+        on_reply: OnReply,
+        on_item: OnItem,
+        *,
+        window: Window,
+        deadline: float | None = None,
+        flags: int = 0,
+    ) -> CallStream:
+        """Sends a call that has items, either way. `call` says what the arguments are that both take.
+
+        Args:
+            on_reply: the answer, which ends the items of the other side.
+            on_item: gets each of them before; it says by `CallStream.took` when it is done with one.
+            window: how many of them may be on their way.
+
+        Returns:
+            The caller's end of its items. It becomes writable when the other side asks for some.
+
+        Raises:
+            As `call`.
+        """
+        room = self.credits
+        if room <= 0:
+            raise self._refusal()
+        self._ran_out = self._ran_out or room == 1
+        streams = self._streams
+
+        def ended(reply: Reply) -> None:
+            stream = streams.pop(call_id, None)
+            if stream is not None:
+                stream.close()
+            on_reply(reply)
+
+        call_id = self._outgoing.add(ended)
+        first = _NEVER if deadline is None else deadline
+        taken_bytes = float(window.size_bytes)
+        try:
+            self._sender.send(
+                CALL, call_id, meta, buffers, flags=flags, count=window.items, first=first, second=taken_bytes
+            )
+        except BaseException:
+            self._outgoing.take(call_id)
+            raise
+        self._calls_sent += 1
+        stream = CallStream(
+            self._sender, call_id, flags=frames.FROM_CALLER, sending=SendWindow(), receiving=ReceiveWindow(window)
+        )
+        stream.on_item = on_item
+        streams[call_id] = stream
+        return stream
+
     def cancel(self, call_id: int) -> None:
         """Takes a call back: its `on_reply` is not called any more. Unknown and answered calls are ignored.
 
         The call stays in flight until the other side has answered it.
         """
+        stream = self._streams.pop(call_id, None)
+        if stream is not None:
+            stream.close()
         if self._outgoing.cancel(call_id):
             self._sender.send(frames.CANCEL, call_id, b"")
 
@@ -385,7 +445,11 @@ class Peer:
             raise MalformedFrame(f"more calls than the {self._highest_grant} that were granted")
         deadline = frame.first if frame.first < _NEVER else None
         buffers = self._surroundings.views(frame.parts)
-        call = IncomingCall(self, self._surroundings.board, call_id, frame.meta, buffers, deadline, frame.flags, now)
+        board = self._surroundings.board
+        if frame.count:
+            call: IncomingCall = IncomingStream(self, self._sender, board, frame, buffers, deadline, now)
+        else:
+            call = IncomingCall(self, board, call_id, frame.meta, buffers, deadline, frame.flags, now)
         self._incoming[call_id] = call
         self._calls_received += 1
         if self._closing:
@@ -397,7 +461,9 @@ class Peer:
 
     def _on_other(self, frame: Frame) -> None:
         kind = frame.kind
-        if kind == frames.CREDIT:
+        if kind >= frames.ITEM:
+            self._on_stream(frame)
+        elif kind == frames.CREDIT:
             self._remote_grant = min(frame.count, MAX_CALLS)
             if not self._greeted.done():
                 self._greeted.set_result(None)
@@ -416,6 +482,31 @@ class Peer:
             self._surroundings.segments.remove(frame.call_id)
         elif kind != frames.HEARTBEAT:
             raise MalformedFrame(f"a frame of kind {kind} in the middle of the connection")
+
+    def _on_stream(self, frame: Frame) -> None:
+        call_id = frame.call_id
+        buffers = self._surroundings.views(frame.parts)  # one in shared memory is given back by who looked at it
+        if frame.kind == frames.FAILED:
+            self._on_failed(frame)
+        elif frame.flags & frames.FROM_CALLER or frame.kind == frames.END:
+            call = self._incoming.get(call_id)
+            if isinstance(call, IncomingStream):
+                if not call.stream.closed:
+                    call.stream.on_frame(frame, buffers)
+            elif call is not None:
+                raise MalformedFrame(f"call {call_id:#x} has no items")
+        else:
+            stream = self._streams.get(call_id)
+            if stream is not None:
+                stream.on_frame(frame, buffers)
+            elif not self._outgoing.is_cancelled(call_id):
+                raise MalformedFrame(f"an item of call {call_id:#x}, which has none or is not in flight")
+
+    def _on_failed(self, frame: Frame) -> None:
+        on_reply = self._outgoing.give_up(frame.call_id)
+        if on_reply is not None:
+            code, message, again = frames.decode_error(frame.meta)
+            tell(on_reply, Reply(False, b"", [], code, message, frame.first, frame.second, again))
 
     # --- Room and end
 
@@ -467,6 +558,9 @@ class Peer:
         self._channel.close()
         if self._timer is not None:
             self._timer.cancel()
+        for stream in self._streams.values():
+            stream.close()
+        self._streams.clear()
         lost = self._outgoing.empty()
         self._outgoing.board = None
         incoming = list(self._incoming.values())
@@ -545,5 +639,7 @@ def _cancel(call: IncomingCall) -> None:
     if call.cancelled:
         return
     call.cancelled = True
+    if isinstance(call, IncomingStream):
+        call.stream.close()
     if call.on_cancel is not None:
         tell_nothing(call.on_cancel)

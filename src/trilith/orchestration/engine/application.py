@@ -56,6 +56,9 @@ def read_application(raw: msgspec.Raw, revision: int) -> Application:
                 batch_rows=batch.max_size if batch is not None else 0,
                 batch_wait_s=batch.max_wait_ms / 1e3 if batch is not None else 0.0,
                 max_waiting=service.max_waiting,
+                offers=tuple(method.offers),
+                streams_out=method.streams,
+                takes=tuple(method.accepts) if method.taken is not None else (),
             )
             if service is description.services[0]:
                 paths.update(dict.fromkeys(method.routes, route))

@@ -32,12 +32,14 @@ class CallHeaders(msgspec.Struct, frozen=True, gc=False):
         forwarded: what the service may read, as msgpack.
         timeout_s: the time limit that the caller asked for; infinity when it asked for none.
         trace: whether the caller wants its timeline.
+        accept: the content types that it would take, "" for any.
     """
 
     content_type: str
     forwarded: msgspec.Raw
     timeout_s: float
     trace: bool
+    accept: str
 
 
 @lru_cache(maxsize=_KEPT)
@@ -71,6 +73,7 @@ def read_headers(headers: tuple[tuple[bytes, bytes], ...]) -> CallHeaders:
         forwarded=pack_headers(forwarded),
         timeout_s=math.inf if timeout is None else _timeout_s(timeout),
         trace=first.get(_TRACE) == "1",
+        accept=forwarded.get("accept", ""),
     )
 
 

@@ -105,6 +105,11 @@ class PendingCall:
         self.started_at = 0.0
         self.finished_at = 0.0
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether it could be sent again as it was. Calls with items (`stream_calls`) cannot, after the first one."""
+        return True
+
     def timeline(self, nested: Timeline | None) -> Timeline:
         """The gateway's view of the call, with the replica's own timeline under it."""
         timeline = Timeline(f"gateway {self.route.service}.{self.route.method}", 3)

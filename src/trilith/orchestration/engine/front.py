@@ -30,6 +30,7 @@ from trilith.orchestration.engine.call_headers import CallHeaders, read_headers
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, AwaitedHttpSink, HttpSink
+from trilith.orchestration.engine.stream_front import HttpStreams, HttpStreamSink
 from trilith.telemetry import TIMELINES_PATH, TimelineShelf
 from trilith.wire.calls import pack_call
 
@@ -39,13 +40,17 @@ Plain = Callable[[HttpRequest], Coroutine[Any, Any, None] | None]
 class HttpFront:
     """Routes HTTP requests."""
 
-    def __init__(self, router: Router, *, models: Plain, timelines: TimelineShelf) -> None:
+    def __init__(
+        self, router: Router, *, models: Plain, timelines: TimelineShelf, stream_keep_alive_s: float = 15.0
+    ) -> None:
         """Args:
         router: takes the calls of services.
         models: answers every path under `/v2`.
         timelines: those that are too long for a header.
+        stream_keep_alive_s: a stream of events that is silent for so long gets a comment; 0 for never.
         """
         self._router = router
+        self._streams = HttpStreams(router, timelines, keep_alive_s=stream_keep_alive_s)
         self._models = models
         self._routes: dict[str, MethodRoute] = {}
         self._plain: dict[str, Plain] = {}
@@ -108,6 +113,8 @@ class HttpFront:
         except CallerError as error:
             self._refuse(request, error)
             return None
+        if route.streaming:
+            return self._stream(request, route, headers)
         if not request.complete:
             return self._read_and_submit(request, route, headers)
         call = _pending(request, route, headers, request.body_nowait(), HttpSink(request, self._timelines))
@@ -130,6 +137,29 @@ class HttpFront:
             await sink.answered.wait()
         finally:
             self._router.cancel(call)  # does nothing when it is settled
+
+    def _stream(
+        self, request: HttpRequest, route: MethodRoute, headers: CallHeaders
+    ) -> Coroutine[Any, Any, None] | None:
+        if not route.takes and not request.complete:
+            return self._read_and_stream(request, route, headers)
+        self._take_stream(request, route, headers, b"" if route.takes else request.body_nowait())
+        return None
+
+    def _take_stream(
+        self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes
+    ) -> HttpStreamSink | None:
+        try:
+            return self._streams.take(request, route, headers, body)
+        except CallerError as error:
+            self._refuse(request, error)
+            return None
+
+    async def _read_and_stream(self, request: HttpRequest, route: MethodRoute, headers: CallHeaders) -> None:
+        """As `_read_and_submit`, for streaming methods: large arguments, not items."""
+        sink = self._take_stream(request, route, headers, await request.body())
+        if sink is not None:
+            await sink.wait_over()
 
     def _refuse(self, request: HttpRequest, error: TrilithError, *, allow: bytes = b"") -> None:
         headers = NOT_BEGUN if isinstance(error, CapacityError) else ()

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from weakref import WeakSet
 
 from trilith.core.context import Context
 from trilith.errors import DeadlineExceeded, NoReadyReplica, ReplicaLost
 from trilith.net.transport import Buffer, Peer, Reply
+from trilith.orchestration.engine.link_stream import LinkStream
 from trilith.service import (
     InProcessResolver,
     ModelCaller,
@@ -35,6 +37,7 @@ class GatewayLink:
         self._connected = asyncio.Event()
         self._room = asyncio.Event()
         self._asked: set[asyncio.Future[Reply]] = set()
+        self._streams: WeakSet[LinkStream] = WeakSet()
 
     def use(self, peer: Peer) -> None:
         """From now on calls go over this connection."""
@@ -51,6 +54,8 @@ class GatewayLink:
         for answered in self._asked:
             if not answered.done():
                 answered.set_exception(ReplicaLost("the gateway ended while it had the call; another one is started"))
+        for stream in list(self._streams):
+            stream.lost()
 
     async def send(
         self, meta: CallMeta, buffers: Sequence[Buffer], context: Context
@@ -81,6 +86,17 @@ class GatewayLink:
         if not reply.ok:
             raise reply.error()
         return unpack_result(reply.meta), reply.buffers
+
+    async def open(self, meta: CallMeta, buffers: Sequence[Buffer], context: Context) -> LinkStream:
+        """Sends a call with items.
+
+        Raises:
+            NoReadyReplica: the gateway is gone and no other came.
+        """
+        peer = await self._peer_in_time(context.deadline)
+        stream = LinkStream(peer, pack_meta(meta), buffers, context.deadline)
+        self._streams.add(stream)
+        return stream
 
     async def _peer_in_time(self, deadline: float | None) -> Peer:
         peer = self._peer
@@ -119,7 +135,7 @@ class RemoteResolver:
 
     def service(self, spec: ServiceSpec) -> ServiceCaller:
         """The caller of another service."""
-        return RemoteServiceCaller(spec, self._link.send)
+        return RemoteServiceCaller(spec, self._link.send, self._link.open)
 
     def model(self, reference: str, placement: Placement) -> ModelCaller:
         """The caller of a model, at the node or in this process."""

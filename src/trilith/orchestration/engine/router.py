@@ -23,6 +23,7 @@ from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.batching import BatchQueue
 from trilith.orchestration.engine.calls import LinkedDeployment, PendingCall
 from trilith.orchestration.engine.links import ReplicaLink, held_methods
+from trilith.orchestration.engine.stream_calls import StreamCall
 from trilith.orchestration.health import HealthWatch, is_stuck
 from trilith.orchestration.refusals import not_served, overdue, replica_lost
 from trilith.orchestration.retry import RetryPolicy
@@ -169,7 +170,8 @@ class Router:
         link.calls = {}
         displaced = self._traffic.lost(link, held)
         for call in displaced.over:
-            self._fail(call, replica_lost(call.route, call.attempt, unwell=unwell))
+            items = call.items_out if isinstance(call, StreamCall) else 0
+            self._fail(call, replica_lost(call.route, call.attempt, unwell=unwell, items=items))
         self.retried += len(displaced.again)
         for call in reversed(displaced.again):
             self._place_again(call, first=True)
@@ -210,9 +212,12 @@ class Router:
     def send(self, link: ReplicaLink, call: PendingCall, now: float) -> None:
         """Hands one call to one replica that has room. One that cannot be sent fails: it has left its queue."""
         try:
-            call_id = link.peer.call(
-                call.meta, call.buffers, lambda reply: self._replied(link, call, reply), deadline=call.deadline
-            )
+            if isinstance(call, StreamCall):
+                call_id = call.open(link.peer, lambda reply: self._replied(link, call, reply))
+            else:
+                call_id = link.peer.call(
+                    call.meta, call.buffers, lambda reply: self._replied(link, call, reply), deadline=call.deadline
+                )
         except TrilithError as error:
             self._fail(call, error)
             return
@@ -315,9 +320,14 @@ class Router:
             if call.settled:
                 _log.error("a settled call of %s was still watched for its deadline", call.route.service)
                 continue
+            if isinstance(call, StreamCall) and (later := call.due_at(now)) > now:
+                call.deadline = later
+                self._deadlines.add(call, later)
+                continue
             sent = call.link is not None
+            limit_s = call.limit_s if isinstance(call, StreamCall) else call.deadline - call.received_at
             self._withdraw(call)
-            self._fail(call, overdue(call.route, call.deadline - call.received_at, sent=sent))
+            self._fail(call, overdue(call.route, limit_s, sent=sent))
         for link in self._traffic.leaving():
             self._tell_if_idle(link)
         if looks:

@@ -14,9 +14,9 @@ from typing import Final
 from trilith.core.context import Context
 from trilith.core.foreign import shortened
 from trilith.core.timeline import RECEIVED, Timeline
-from trilith.errors import Cancelled, DeadlineExceeded, PayloadTooLarge, TrilithError, wire_code
-from trilith.net.transport import Buffer, IncomingCall
-from trilith.service import PLAIN_RESULT, OnDone, Outcome, ServiceCall, ServiceHost
+from trilith.errors import Cancelled, DeadlineExceeded, InvalidInput, PayloadTooLarge, TrilithError, wire_code
+from trilith.net.transport import Buffer, IncomingCall, IncomingStream
+from trilith.service import PLAIN_RESULT, OnDone, Outcome, ServiceCall, ServiceHost, StreamServiceCall
 from trilith.wire.batches import FLAG_BATCH, BatchItemResult, answers_that_fit, decode_batch, encode_batch
 from trilith.wire.calls import CallMeta, pack_meta, unpack_call
 
@@ -35,8 +35,8 @@ class ServedCalls:
         """The handler of a connection's calls."""
         incoming.begin()
         try:
-            if incoming.flags & FLAG_BATCH:
-                self._called_batch(incoming)
+            if incoming.flags:
+                self._called_otherwise(incoming)
                 return
             meta = unpack_call(incoming.meta)
             context = _context(self._name, meta, incoming, incoming.deadline)
@@ -45,6 +45,18 @@ class ServedCalls:
             self._host.handle(call)
         except TrilithError as error:
             incoming.fail_error(error)
+
+    def _called_otherwise(self, incoming: IncomingCall) -> None:
+        if incoming.flags & FLAG_BATCH:
+            self._called_batch(incoming)
+            return
+        if not isinstance(incoming, IncomingStream):
+            raise InvalidInput(f"a call has the flags {incoming.flags} and no items")
+        meta = unpack_call(incoming.meta)
+        context = _context(self._name, meta, incoming, incoming.deadline)
+        call = _GatewayStream(meta, incoming.buffers, context, incoming=incoming, port=incoming.stream)
+        incoming.on_cancel = call.cancel
+        self._host.handle(call)
 
     def _called_batch(self, incoming: IncomingCall) -> None:
         items = decode_batch(incoming.meta, len(incoming.buffers))
@@ -88,6 +100,27 @@ class _GatewayCall(ServiceCall, eq=False, kw_only=True):
             incoming.result(pack_meta(outcome), buffers)
         elif self.working and isinstance(outcome, _GIVEN_UP):
             # The client has its answer from the gateway. This one frees the slot: not before the work has stopped.
+            self.on_end = lambda: incoming.fail_error(outcome)
+        else:
+            incoming.fail_error(outcome)
+
+
+class _GatewayStream(StreamServiceCall, eq=False, kw_only=True):
+    """The same for a call with items."""
+
+    incoming: IncomingStream
+
+    def finish(self, outcome: Outcome, buffers: Sequence[Buffer] = ()) -> None:
+        """Answers the gateway, unless that happened before."""
+        if self.done:
+            return
+        self.done = True
+        incoming = self.incoming
+        incoming.on_cancel = None
+        if not isinstance(outcome, TrilithError):
+            incoming.result(pack_meta(outcome), buffers)
+        elif self.working and isinstance(outcome, _GIVEN_UP):
+            incoming.give_up(outcome)  # the gateway does not know that the method was late
             self.on_end = lambda: incoming.fail_error(outcome)
         else:
             incoming.fail_error(outcome)

@@ -40,7 +40,7 @@ class HttpSink:
             result = unpack_result(meta)
             nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
             timeline = self._timelines.header(call.timeline(nested))
-            content_type, status, headers = _head(result)
+            content_type, status, headers = answer_head(result)
             self._request.respond(status, body, content_type=content_type, headers=(*headers, timeline))
         else:
             content_type, status, headers = (_known_head if len(meta) <= _KNOWN_BYTES else _read_head)(meta)
@@ -52,13 +52,14 @@ class HttpSink:
         self._request.respond_error(error, headers=NOT_BEGUN if refused else ())
 
 
-def _head(result: ResultMeta) -> _Head:
+def answer_head(result: ResultMeta) -> _Head:
+    """What a method says of its answer, for HTTP."""
     headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in result.headers)
     return result.content_type.encode("latin-1"), result.status, headers
 
 
 def _read_head(meta: bytes) -> _Head:
-    return _head(unpack_result(meta))
+    return answer_head(unpack_result(meta))
 
 
 _known_head: Final = lru_cache(maxsize=128)(_read_head)

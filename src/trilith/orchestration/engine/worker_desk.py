@@ -6,10 +6,12 @@ Rule 2: a call of another service goes the way of every call, through the router
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from trilith.errors import NotFound, TrilithError
-from trilith.net.transport import IncomingCall, LostCall, Peer
+from trilith.net.transport import IncomingCall, IncomingStream, LostCall, Peer
+from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.application import Application
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.early_calls import EarlyCalls
@@ -18,6 +20,8 @@ from trilith.orchestration.engine.links import ReplicaLink
 from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import PeerSink
+from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.orchestration.engine.stream_relay import PeerStreamSink
 from trilith.orchestration.known_revisions import KnownRevisions
 from trilith.telemetry import ProgramMetrics
 from trilith.wire.calls import CallMeta, unpack_call
@@ -109,6 +113,9 @@ class WorkerDesk:
             incoming.fail_error(NotFound(f"the service {meta.service} has no method {meta.method}"))
             return
         incoming.begin()
+        if isinstance(incoming, IncomingStream):
+            self._relay_stream(incoming, meta, route, revision)
+            return
         now = self._router.now()
         limit = now + route.timeout_s
         call = PendingCall(
@@ -123,6 +130,34 @@ class WorkerDesk:
             revision=revision,
         )
         incoming.on_cancel = lambda: self._router.cancel(call)
+        self._submit(call)
+
+    def _relay_stream(self, incoming: IncomingStream, meta: CallMeta, route: MethodRoute, revision: int) -> None:
+        sink = PeerStreamSink(incoming)
+        call = StreamCall(
+            route,
+            incoming.meta,
+            incoming.buffers,
+            received_at=incoming.received_at,
+            submitted_at=self._router.now(),
+            whole_at=math.inf if incoming.deadline is None else incoming.deadline,
+            sink=sink,
+            trace=meta.trace,
+            revision=revision,
+        )
+
+        def cancelled() -> None:
+            self._router.cancel(call)
+            sink.cancelled()
+
+        incoming.on_cancel = cancelled
+        if route.takes:
+            sink.read(call)
+        else:
+            call.end()
+        self._submit(call)
+
+    def _submit(self, call: PendingCall) -> None:
         try:
             self._router.submit(call)
         except TrilithError as error:

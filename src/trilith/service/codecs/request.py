@@ -45,7 +45,7 @@ class RequestDecoder:
         self._where = where
         self._parameters = {parameter.name: parameter for parameter in signature.parameters}
         self._plain = _plain_decoder(signature)
-        self._by_name = any(parameter.keyword_only for parameter in signature.parameters)
+        self._by_name = signature.taken is not None or any(p.keyword_only for p in signature.parameters)
         self._json: Adapter | None = None
         self._restorers: dict[str, Restore] = {}
         self._form: FormReader | None = None
@@ -104,6 +104,18 @@ class RequestDecoder:
         if content_type == NATIVE_CONTENT_TYPE:
             return self._decode_native(buffers, folder)
         return self._decode_media(content_type, buffers[0] if buffers else b"", folder, query)
+
+    def decode_query(self, query: str) -> Arguments:
+        """The arguments in a query string alone.
+
+        Raises:
+            InvalidInput: it is not what the signature says.
+        """
+        values = self._form_reader().read_query(query, "") if query else {}
+        for parameter in self._signature.parameters:
+            if parameter.required and parameter.name not in values:
+                raise InvalidInput(f"{self._where}: neither a body nor the query string gives `{parameter.name}`")
+        return self._named(values)
 
     def decode_plain(self, body: Buffer) -> Arguments:
         """The arguments in a JSON body, where `plain`.
@@ -174,11 +186,7 @@ class RequestDecoder:
     ) -> Arguments:
         """The arguments in a raw body and in the query string, or in the latter alone."""
         if not body:
-            values = self._form_reader().read_query(query, "")
-            for parameter in self._signature.parameters:
-                if parameter.required and parameter.name not in values:
-                    raise InvalidInput(f"{self._where}: neither a body nor the query string gives `{parameter.name}`")
-            return self._named(values)
+            return self.decode_query(query)
         if media.is_json(kind) or kind == media.FORM:
             raise InvalidInput(
                 f"{self._where}: the query string `{query[:100]}` is not read beside {kind}; use the body"

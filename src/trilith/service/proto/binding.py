@@ -97,6 +97,9 @@ def bind_annotations(spec: ServiceSpec) -> Binding:
     file, left_out = DerivedFile(package, name), []
     named: dict[str, MethodSpec] = {}
     for method in spec.methods.values():
+        if method.signature.streaming:
+            left_out.append(f"{method.where} streams, which services do over HTTP alone")
+            continue
         try:
             named[file.add(method)] = method
         except Inexpressible as why:
@@ -146,10 +149,10 @@ def bind_file(spec: ServiceSpec) -> Binding:
                 f"{declared.full_name}/{rpc.name} has no method: expected {spec.name} to have a public method"
                 f" `{snake_case(rpc.name)}` or `{rpc.name}`; it has {', '.join(spec.methods)}"
             )
-        if rpc.client_streaming or rpc.server_streaming:
+        if rpc.client_streaming or rpc.server_streaming or method.signature.streaming:
             raise InvalidConfig(
-                f"{declared.full_name}/{rpc.name} is a stream, and {method.where} is none: methods of services take and"
-                " give one message"
+                f"{declared.full_name}/{rpc.name} and {method.where}: streams are not offered over gRPC; methods take"
+                " and give one message there"
             )
         if method.name in methods:
             raise InvalidConfig(

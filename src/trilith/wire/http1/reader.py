@@ -59,6 +59,7 @@ class RequestReader:
         keep_alive: the client would like to send another request.
         http10: the client speaks HTTP/1.0.
         request_id: the client's `x-request-id` when it is printable ASCII of at most 128 characters, else "".
+        endless: this body may be longer than the limit; the sink may say so once it has the head.
         in_head: a head has begun and not ended.
         stopped: nothing more will be read.
     """
@@ -81,6 +82,7 @@ class RequestReader:
         "_url",
         "chunked",
         "content_length",
+        "endless",
         "expects_continue",
         "headers",
         "http10",
@@ -102,6 +104,7 @@ class RequestReader:
         self._feed_bytes = 0
         self._body_bytes = 0
         self._body_wire_bytes = 0
+        self.endless = False
         self.method = ""
         self.path = ""
         self.query = ""
@@ -257,6 +260,7 @@ class RequestReader:
             self.path, self.query = url, ""
         self._body_bytes = 0
         self._body_wire_bytes = 0
+        self.endless = False
         self._sink.head_received(self)
 
     def _violation(self, version: str) -> Refusal | None:
@@ -296,7 +300,7 @@ class RequestReader:
         if self.stopped:
             raise _Stop
         self._body_bytes += len(chunk)
-        if self._body_bytes > self._limits.max_body_bytes:
+        if self._body_bytes > self._limits.max_body_bytes and not self.endless:
             raise self._refuse(refusal.BODY_TOO_LARGE.because(f"it is longer than {self._limits.max_body_bytes} bytes"))
         self._sink.body_received(chunk)
 

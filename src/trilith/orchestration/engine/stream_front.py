@@ -1,0 +1,307 @@
+"""Streaming methods over HTTP: the items of a call as server-sent events, JSON lines, text or bytes, either way.
+
+Rule 1: no task a call. The request's body feeds the call, and the call's items the answer, by callbacks.
+Rule 2: the head is sent with the first item, so that a failure before it has the status of its own.
+Rule 3: an item is passed on when the client has room for it. One that reads slowly holds the method that it called, and
+    neither the connection to the replica nor the memory of this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from trilith.core.timeline import Timeline
+from trilith.errors import NotAcceptable, TrilithError, UnsupportedMediaType
+from trilith.net.http1 import HttpRequest, StreamedAnswer
+from trilith.net.transport import Buffer, Item
+from trilith.orchestration.deployments import MethodRoute
+from trilith.orchestration.engine.call_headers import CallHeaders
+from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.router import Router
+from trilith.orchestration.engine.sinks import answer_head
+from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.telemetry import TimelineShelf
+from trilith.wire.accept import best
+from trilith.wire.calls import pack_call, unpack_result
+from trilith.wire.http_status import error_body, http_status
+from trilith.wire.stream_formats import FORMATS, StreamFormat
+
+_HEADERS: Final = (
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)  # proxies must pass it on as it comes
+
+
+class HttpStreams:
+    """Takes the requests to streaming methods.
+
+    Args:
+        router: takes the calls.
+        timelines: where those of streams are kept.
+        keep_alive_s: a stream of events that is silent for so long gets a comment; 0 for never.
+    """
+
+    def __init__(self, router: Router, timelines: TimelineShelf, *, keep_alive_s: float) -> None:
+        self._router = router
+        self._timelines = timelines
+        self._keep_alive_s = keep_alive_s
+
+    def take(self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes) -> HttpStreamSink:
+        """Calls a streaming method. `body`: its arguments, where the request's body is not a stream of items itself.
+
+        Raises:
+            NotAcceptable: the client takes no form in which the items could be sent.
+            UnsupportedMediaType: the body is no stream of items that the method reads.
+        """
+        form = chosen_format(route, headers.accept) if route.streams_out else None
+        if route.takes:
+            check_body(route, headers.content_type)
+        sink = HttpStreamSink(request, self._router, self._timelines, form, keep_alive_s=self._keep_alive_s)
+        now = time.monotonic()
+        meta = pack_call(
+            route.service,
+            route.method,
+            headers.content_type,
+            request.request_id,
+            headers.forwarded,
+            trace=headers.trace,
+            query=request.query,
+            client=request.peer,
+            identity=request.identity,
+        )
+        call = StreamCall(
+            route,
+            meta,
+            (body,),
+            received_at=request.received_at,
+            submitted_at=now,
+            whole_at=now + headers.timeout_s if headers.timeout_s < math.inf else math.inf,
+            sink=sink,
+            trace=headers.trace,
+        )
+        request.on_disconnect = lambda: self._router.cancel(call)
+        if route.takes:
+            sink.read(call)
+        else:
+            call.end()
+        try:
+            self._router.submit(call)
+        except TrilithError as error:
+            self._router.fail(call, error)
+        return sink
+
+
+def chosen_format(route: MethodRoute, accept: str) -> str:
+    """The content type in which the items are sent.
+
+    Raises:
+        NotAcceptable: the client takes none of those that are offered.
+    """
+    found = best(accept, route.offers)
+    if found is None:
+        raise NotAcceptable(
+            f"{route.service}.{route.method} streams {', '.join(route.offers)}; got accept: {accept[:200]}"
+        )
+    return found
+
+
+def check_body(route: MethodRoute, content_type: str) -> None:
+    """Looks at what the items of a request's body are.
+
+    Raises:
+        UnsupportedMediaType: the method reads no such items.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in route.takes:
+        raise UnsupportedMediaType(
+            f"{route.service}.{route.method} takes a stream of items as the body: {', '.join(route.takes)};"
+            f" got {kind or 'no Content-Type'}"
+        )
+
+
+class HttpStreamSink:
+    """One request to a streaming method: where its items come from, and where those of the method go."""
+
+    __slots__ = (
+        "_answer",
+        "_call",
+        "_ended",
+        "_form",
+        "_held",
+        "_keep_alive_s",
+        "_kind",
+        "_over",
+        "_promised",
+        "_request",
+        "_router",
+        "_timelines",
+        "_timer",
+        "_wrote_at",
+    )
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        router: Router,
+        timelines: TimelineShelf,
+        content_type: str | None,
+        *,
+        keep_alive_s: float,
+    ) -> None:
+        """`content_type`: of the items; None when the method has one result."""
+        self._request = request
+        self._router = router
+        self._timelines = timelines
+        self._kind = content_type
+        self._form: StreamFormat | None = None if content_type is None else FORMATS[content_type]
+        self._answer: StreamedAnswer | None = None
+        self._call: StreamCall | None = None
+        self._held: list[int] = []
+        self._keep_alive_s = keep_alive_s
+        self._timer: asyncio.TimerHandle | None = None
+        self._wrote_at = 0.0
+        self._promised = ""
+        self._over: asyncio.Event | None = None
+        self._ended = False
+
+    # From the client to the method.
+
+    def read(self, call: StreamCall) -> None:
+        """The request's body is the items of the call."""
+        self._call = call
+        self._request.when_body(self._body_came)
+
+    def writable(self, call: StreamCall) -> None:
+        """The method wants items."""
+        self._pump(call)
+
+    def _body_came(self) -> None:
+        call = self._call
+        if call is None or call.settled:
+            return
+        self._pump(call)
+        failure = self._request.body_failure
+        if failure is not None and not call.settled:
+            self._router.cancel(call, failure)
+
+    def _pump(self, call: StreamCall) -> None:
+        request = self._request
+        while call.writable:
+            chunk = request.take_body()
+            if not chunk:
+                break
+            call.send((chunk,))
+        if request.body_ended:
+            call.end()
+
+    # From the method to the client.
+
+    def item(self, call: StreamCall, item: Item) -> None:
+        """Writes an item; the first one with the head before it."""
+        if self._answer is None:
+            try:
+                self._begin(call, item.meta)
+            except TrilithError as error:  # the method said something of the answer that cannot be sent
+                self._router.cancel(call, error)
+        if self._answer is None or self._form is None:
+            return
+        buffers = item.buffers
+        roomy = self._answer.write(self._form.item(bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)))
+        self._wrote_at = call.last_item_at
+        if roomy and not self._held:
+            call.passed(item.size_bytes)
+            return
+        if not self._held:
+            self._answer.when_writable(lambda: self._resumed(call))
+        self._held.append(item.size_bytes)
+
+    def _resumed(self, call: StreamCall) -> None:
+        held, self._held = self._held, []
+        for size_bytes in held:
+            call.passed(size_bytes)
+
+    def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
+        """Ends the items, or writes the one result."""
+        if self._form is None:
+            self._respond(call, meta, buffers)
+        elif isinstance(call, StreamCall) and (self._answer is not None or self._begin(call, meta)):
+            if self._promised:
+                self._timelines.keep(self._promised, call.timeline(_nested(meta)))
+            if self._answer is not None:
+                self._answer.finish()
+        self._end()
+
+    def fail(self, call: PendingCall, error: TrilithError) -> None:
+        """Writes the error: with its status before the first item, in the form of the stream after it."""
+        request, answer, form = self._request, self._answer, self._form
+        if answer is None or form is None:
+            request.respond_error(error)
+        elif not request.gone:
+            body = error_body(error, request.request_id)
+            answer.log_failure(http_status(error), body)
+            if form.failure is None:
+                answer.abort()
+            else:
+                answer.write(form.failure(body))
+                answer.finish()
+        if self._promised:
+            self._timelines.keep(self._promised, call.timeline(None))
+        self._end()
+
+    def _begin(self, call: StreamCall, meta: bytes) -> bool:
+        """Sends the head. `meta`: what the method said of it, if anything: of its first item, or of its end."""
+        _, status, said = answer_head(unpack_result(meta)) if meta else (b"", 200, ())
+        headers: tuple[tuple[bytes, bytes], ...] = (*_HEADERS, *said)
+        if call.trace:
+            self._promised, header = self._timelines.promise()
+            headers = (*headers, header)
+        kind = (self._kind or "").encode("latin-1")
+        self._answer = self._request.begin(status, content_type=kind, headers=headers)
+        if self._answer is None:
+            return False
+        if self._keep_alive_s and self._form is not None and self._form.keep_alive:
+            self._wrote_at = time.monotonic()
+            self._timer = asyncio.get_running_loop().call_later(self._keep_alive_s, self._keep_alive)
+        return True
+
+    def _keep_alive(self) -> None:
+        if self._answer is None or self._form is None:
+            return
+        now = time.monotonic()
+        if now - self._wrote_at >= self._keep_alive_s and not self._held:
+            self._answer.write(self._form.keep_alive)
+            self._wrote_at = now
+        later_s = max(0.001, self._wrote_at + self._keep_alive_s - now) if not self._held else self._keep_alive_s
+        self._timer = asyncio.get_running_loop().call_later(later_s, self._keep_alive)
+
+    def _respond(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
+        body: Buffer = buffers[0] if len(buffers) == 1 else b"".join(buffers)
+        content_type, status, headers = answer_head(unpack_result(meta))
+        if call.trace:
+            headers = (*headers, self._timelines.header(call.timeline(_nested(meta))))
+        self._request.respond(status, body, content_type=content_type, headers=headers)
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._request.ignore_body()
+        self._answer = self._call = self._timer = None
+        self._held = []
+        self._ended = True
+        if self._over is not None:
+            self._over.set()
+
+    async def wait_over(self) -> None:
+        """Returns when the answer is written: for who answers in a task."""
+        if not self._ended:
+            self._over = asyncio.Event()
+            await self._over.wait()
+
+
+def _nested(meta: bytes) -> Timeline | None:
+    timeline = unpack_result(meta).timeline
+    return Timeline.from_builtins(timeline) if timeline is not None else None

@@ -1,0 +1,190 @@
+"""Streams from one kind of iterator to the other: on a loop, and in a thread.
+
+Rule 1: a call that answers with a stream gives an asynchronous iterator on a loop, whatever its method is, and a plain
+    one in a thread.
+Rule 2: a plain generator that is read on a loop runs in one thread, from its first step to its closing.
+Rule 3: an iterator that is left is closed: what made its items stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, Final
+
+from trilith.service.signature import MethodSignature
+
+_QUEUED: Final = 16
+_END: Final = object()
+
+
+async def in_one_thread(make: Callable[[], Iterable[Any]]) -> AsyncIterator[Any]:
+    """The items of a plain iterator, which is made, driven and closed in one thread of its own."""
+    loop = asyncio.get_running_loop()
+    changed, came = threading.Condition(), asyncio.Event()
+    queue: deque[Any] = deque()
+    left = over = False
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        nonlocal over
+        try:
+            items = iter(make())
+            try:
+                for item in items:
+                    with changed:
+                        queue.append(item)
+                        loop.call_soon_threadsafe(came.set)
+                        while len(queue) >= _QUEUED and not left:
+                            changed.wait()
+                    if left:
+                        break
+            finally:
+                close = getattr(items, "close", None)
+                if close is not None:
+                    close()
+        except BaseException as error:  # noqa: BLE001  the user's iterator: whatever it raises is for who reads it
+            failures.append(error)
+        finally:
+            over = True
+            loop.call_soon_threadsafe(came.set)
+
+    worker = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        while True:
+            came.clear()
+            while queue:
+                item = queue.popleft()
+                with changed:
+                    changed.notify()
+                yield item
+            if over and not queue:
+                break
+            await came.wait()
+        if failures:
+            raise failures[0]
+    finally:
+        left = True
+        with changed:
+            changed.notify()
+        await asyncio.shield(worker)
+
+
+class BlockingItems(Iterator[Any]):
+    """The items of an asynchronous iterator on another thread's loop, for a thread that waits for each."""
+
+    def __init__(self, make: Callable[[], AsyncIterable[Any]], loop: asyncio.AbstractEventLoop) -> None:
+        self._make = make
+        self._loop = loop
+        self._items: AsyncIterator[Any] | None = None
+
+    def __iter__(self) -> BlockingItems:
+        return self
+
+    def __next__(self) -> Any:
+        """The next item; waits for it."""
+        item = asyncio.run_coroutine_threadsafe(self._step(), self._loop).result()
+        if item is _END:
+            raise StopIteration
+        return item
+
+    async def _step(self) -> Any:
+        if self._items is None:
+            self._items = aiter(self._make())
+        return await anext(self._items, _END)
+
+    def close(self) -> None:
+        """Leaves it: what makes its items is stopped."""
+        asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
+
+    async def _leave(self) -> None:
+        close = getattr(self._items, "aclose", None)
+        if close is not None:
+            await close()
+
+    def __enter__(self) -> BlockingItems:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+async def from_loop(make: Callable[[], AsyncIterable[Any]], loop: asyncio.AbstractEventLoop) -> AsyncIterator[Any]:
+    """The items of an asynchronous iterator on another thread's loop."""
+    items = BlockingItems(make, loop)
+    try:
+        while True:
+            step = asyncio.run_coroutine_threadsafe(items._step(), loop)
+            item = await asyncio.wrap_future(step)
+            if item is _END:
+                return
+            yield item
+    finally:
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(items._leave(), loop))
+
+
+async def _from_plain(items: Iterable[Any]) -> AsyncIterator[Any]:
+    for item in items:
+        yield item
+
+
+async def _from_thread(items: Iterable[Any]) -> AsyncIterator[Any]:
+    iterator = iter(items)
+    while (item := await asyncio.to_thread(next, iterator, _END)) is not _END:
+        yield item
+
+
+def as_asynchronous(items: Any, *, in_thread: bool) -> AsyncIterable[Any]:
+    """What a caller gave for a stream, for a method on a loop.
+
+    Args:
+        items: an iterable of either kind.
+        in_thread: the steps of a plain one may take long: they are made in threads.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if isinstance(items, AsyncIterable):
+        return items
+    if not isinstance(items, Iterable):
+        raise TypeError(f"a stream is given as an iterable or an asynchronous one, got {type(items).__name__}")
+    return _from_thread(items) if in_thread else _from_plain(items)
+
+
+def as_plain(items: Any, loop: asyncio.AbstractEventLoop) -> Iterator[Any]:
+    """What a caller on that loop gave for a stream, for a method in a thread. TypeError: it is none."""
+    if isinstance(items, Iterable):
+        return iter(items)
+    return BlockingItems(lambda: as_asynchronous(items, in_thread=False), loop)
+
+
+def take_out(
+    signature: MethodSignature, where: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """The stream among the arguments of a call, and the others by name.
+
+    Raises:
+        TypeError: the arguments do not fit the signature.
+    """
+    try:
+        bound = signature.inspected.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        raise TypeError(f"{where}: {error}") from None
+    return bound.pop(signature.taken.name) if signature.taken is not None else None, bound
+
+
+def put_in(
+    signature: MethodSignature, args: tuple[Any, ...], kwargs: dict[str, Any], change: Callable[[Any], Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same arguments, the stream among them changed."""
+    taken = signature.taken
+    if taken is None:
+        return args, kwargs
+    if taken.name in kwargs:
+        return args, {**kwargs, taken.name: change(kwargs[taken.name])}
+    at = list(signature.inspected.parameters).index(taken.name)
+    if at >= len(args):
+        return args, kwargs  # it is missing, which is the method's to say
+    return (*args[:at], change(args[at]), *args[at + 1 :]), kwargs

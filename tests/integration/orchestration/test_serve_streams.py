@@ -1,0 +1,213 @@
+"""Streams through a real server: framing, failures, slow readers, clients that go, replicas that die."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+
+import httpx
+import pytest
+from live_server import APPS
+
+LINES = "application/jsonl"
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def streams(serve_module):
+    """One server for the tests that do no harm."""
+    return serve_module(f"{APPS}/streaming.py:Streams")
+
+
+def url(server, path):
+    return f"http://127.0.0.1:{server.http}{path}"
+
+
+def lines(server, path, value, **headers):
+    """All items of a call as JSON lines."""
+    answer = httpx.post(url(server, path), json=value, headers={"accept": LINES, **headers}, timeout=20)
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def sends(server, path, chunks, content_type=LINES, **headers):
+    return httpx.post(
+        url(server, path),
+        content=chunks,
+        headers={"content-type": content_type, "accept": LINES, **headers},
+        timeout=20,
+    )
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind", "text"),
+    [
+        ("*/*", "text/event-stream", 'data: "0"\n\ndata: "1"\n\n'),
+        ("application/jsonl", "application/jsonl", '"0"\n"1"\n'),
+        ("application/x-ndjson", "application/x-ndjson", '"0"\n"1"\n'),
+        ("text/plain", "text/plain; charset=utf-8", "01"),
+    ],
+)
+def test_the_client_chooses_the_form(streams, accept, kind, text):
+    answer = httpx.post(url(streams, "/count"), json={"n": 2}, headers={"accept": accept})
+    assert (answer.status_code, answer.headers["content-type"], answer.text) == (200, kind, text)
+
+
+def test_bytes_come_as_they_are_and_what_is_not_offered_is_refused(streams):
+    assert httpx.post(url(streams, "/chunks"), json={"n": 3, "size": 2}).content == b"\x00\x00\x01\x01\x02\x02"
+    answer = httpx.post(url(streams, "/count"), json={"n": 2}, headers={"accept": "image/png"})
+    assert answer.status_code == 406
+    assert "text/event-stream" in answer.json()["error"]["message"]
+    answer = sends(streams, "/total", [b"1"], content_type="application/json")
+    assert answer.status_code == 415
+    assert LINES in answer.json()["error"]["message"]
+
+
+def test_an_error_before_the_first_item_has_its_own_status(streams):
+    answer = httpx.post(url(streams, "/fails"), json={"after": 0})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_input")
+    answer = httpx.post(url(streams, "/fails"), json={"before": 0})
+    assert answer.status_code == 400
+
+
+def test_an_error_midway_is_told_in_the_form_of_the_stream(streams):
+    answer = httpx.post(url(streams, "/fails"), json={"after": 1})
+    assert answer.text.startswith(
+        'data: "0"\n\nevent: error\ndata: {"error":{"code":"invalid_input","message":"it broke"'
+    )
+    assert answer.text.endswith("}}\n\n")
+    found = lines(streams, "/fails", {"after": 2})
+    assert found[:2] == ["0", "1"]
+    assert found[2]["error"]["code"] == "invalid_input"
+    with pytest.raises(httpx.RemoteProtocolError):
+        httpx.post(url(streams, "/fails"), json={"after": 2}, headers={"accept": "text/plain"})
+
+
+@pytest.mark.parametrize("path", ["/silent", "/blocked"])
+def test_the_time_between_items_is_limited(streams, path):
+    found = lines(streams, path, {})
+    assert found[0] == 1
+    assert found[1]["error"]["code"] == "deadline_exceeded"
+    assert "no item for 0.3 s" in found[1]["error"]["message"]
+
+
+def test_the_callers_limit_is_one_of_the_whole(streams):
+    found = lines(streams, "/slow", {"wait_s": 60}, **{"trilith-timeout-ms": "300"})
+    assert found[0] == 1
+    assert found[1]["error"]["code"] == "deadline_exceeded"
+
+
+def test_items_go_in_as_they_come(streams):
+    assert sends(streams, "/total", [b"1\n2", b"2\n3"]).text == "26"
+    assert sends(streams, "/sizes", [b"abc", b"de"], content_type="application/octet-stream").text == "5"
+    assert sends(streams, "/doubled?by=10", [b"1\n2\n"]).text == "10\n20\n"
+    answer = sends(streams, "/total", [b'1\n"x"\n'])
+    assert (answer.status_code, "item 2" in answer.text) == (400, True)
+
+
+def test_the_answer_begins_before_the_request_has_ended(streams):
+    with contextlib.closing(socket.create_connection(("127.0.0.1", streams.http), 20)) as client:
+        client.sendall(
+            b"POST /doubled HTTP/1.1\r\nhost: x\r\ncontent-type: application/jsonl\r\naccept: application/jsonl\r\n"
+            b"transfer-encoding: chunked\r\n\r\n"
+        )
+        seen = b""
+        for number in range(5):
+            client.sendall(b"2\r\n%d\n\r\n" % number)
+            while not seen.endswith(b"%d\n\r\n" % (2 * number)):
+                piece = client.recv(4096)
+                assert piece, seen
+                seen += piece
+        client.sendall(b"0\r\n\r\n")
+        while not seen.endswith(b"0\r\n\r\n"):
+            seen += client.recv(4096)
+    assert b"200 OK" in seen
+
+
+def test_streams_between_services(streams):
+    assert lines(streams, "/relayed", {"n": 300}) == list(range(300))
+    assert lines(streams, "/relayed_plainly", {"n": 5}) == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert streams.post("/totalled", {"n": 5})[1] == 11
+    closings = streams.post("/closings")[1]
+    assert lines(streams, "/relayed", {"n": 10**9, "stop": 3}) == [0, 1, 2]
+    streams.wait_until(lambda: streams.post("/closings")[1][2] == closings[2] + 1)
+
+
+@pytest.mark.parametrize("after", [0, 1, 5])
+@pytest.mark.parametrize("path", ["/count", "/plain"])
+def test_a_client_that_goes_ends_the_generator(streams, path, after):
+    closings = streams.post("/closings")[1]
+    connection = http.client.HTTPConnection("127.0.0.1", streams.http, timeout=20)
+    connection.request("POST", path, json.dumps({"n": 10**9}), {**JSON, "accept": LINES})
+    if after:
+        response = connection.getresponse()
+        for _ in range(after):
+            assert response.readline()
+        response.close()
+    connection.close()
+    if after:  # else it may never have begun
+        streams.wait_until(lambda: streams.post("/closings")[1][1] > closings[1])
+    streams.wait_until(lambda: b'trilith_service_in_flight{service="Streams"} 0' in streams.get("/metrics")[1])
+
+
+def test_a_client_that_does_not_read_holds_its_generator_alone(streams):
+    made = streams.post("/closings")[1][0]
+    with contextlib.closing(socket.create_connection(("127.0.0.1", streams.http), 20)) as client:
+        body = json.dumps({"n": 10**9, "size": 10_000}).encode()
+        client.sendall(b"POST /count HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n" % len(body))
+        client.sendall(b"content-type: application/json\r\n\r\n" + body)
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        counts = [made]
+
+        def stands_still():
+            counts.append(streams.post("/closings")[1][0])
+            return len(counts) > 5 and counts[-1] == counts[-5]
+
+        streams.wait_until(stands_still)
+        assert counts[-1] - made < 3000
+        assert len(lines(streams, "/count", {"n": 500})) == 500
+    streams.wait_until(lambda: lines(streams, "/plain", {"n": 3}) == [0, 1, 2])
+
+
+def test_a_replica_that_dies_midway_is_an_error_of_the_stream(serve):
+    server = serve(f"{APPS}/streaming.py:Streams")
+    for accept in ("text/event-stream", LINES):
+        with (
+            httpx.stream(
+                "POST", url(server, "/dies"), json={"after": 3}, headers={"accept": accept}, timeout=20
+            ) as answer,
+        ):
+            found = []
+            for line in answer.iter_lines():
+                found.append(line)
+                value = line.removeprefix("data: ")
+                if value.isdigit() and int(value) > 10:
+                    os.kill(int(value), signal.SIGKILL)
+        assert "replica_lost" in "".join(found)
+        assert "ended after 4 items" in "".join(found)
+        server.wait_until(lambda: server.get("/readyz")[0] == 200)
+
+
+def test_draining_waits_for_streams(serve):
+    server = serve(f"{APPS}/streaming.py:Streams")
+    with httpx.stream("POST", url(server, "/slow"), json={"wait_s": 1.0}, headers={"accept": LINES}) as answer:
+        found = answer.iter_lines()
+        assert next(found) == "1"
+        server.process.send_signal(signal.SIGTERM)
+        assert next(found) == "2"
+    assert server.process.wait(20) == 0
+
+
+def test_http2_streams_both_ways(streams):
+    httpx_h2 = pytest.importorskip("h2")
+    assert httpx_h2
+    with httpx.Client(http1=False, http2=True, timeout=20) as client:
+        answer = client.post(url(streams, "/doubled"), content=[b"1\n", b"2\n"], headers={"content-type": LINES})
+        assert answer.http_version == "HTTP/2"
+        assert answer.text == "data: 2\n\ndata: 4\n\n"
+        answer = client.post(url(streams, "/count"), json={"n": 1000, "size": 1000}, headers={"accept": "text/plain"})
+        assert len(answer.text) == 1000 * 1000 + 10 + 90 * 2 + 900 * 3

@@ -1,0 +1,264 @@
+"""Items of calls between two peers: order, windows, both ways, cancellation, failures, the end of the connection."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import numpy as np
+import pytest
+from waiting import until
+
+from trilith.errors import Bug, DeadlineExceeded
+from trilith.net.transport import IncomingStream, Item, Peer, PeerConfig, Reply, SharedMemoryConfig, Window
+from trilith.testing.transport import linked_peers
+from trilith.wire import frames
+
+
+class Caller:
+    """The caller's end of one stream."""
+
+    def __init__(self, peer: Peer, *, window: Window | None = None, meta: bytes = b"m") -> None:
+        self.items: list[Item] = []
+        self.replies: list[Reply] = []
+        self.stream = peer.open(meta, [], self.replies.append, self.items.append, window=window or Window())
+
+    def take(self) -> list[bytes]:
+        """What came, taken."""
+        found, self.items[:] = [b"".join(item.buffers) for item in self.items], []
+        for body in found:
+            self.stream.took(len(body))
+        return found
+
+
+def collect(calls: list[IncomingStream]):
+    def prepare(peer: Peer) -> None:
+        peer.on_call = calls.append
+
+    return prepare
+
+
+async def linked(**options) -> tuple[Peer, Peer, list[IncomingStream]]:
+    calls: list[IncomingStream] = []
+    first, second = await linked_peers(prepare_other=collect(calls), **options)
+    return first, second, calls
+
+
+async def finish(*peers: Peer) -> None:
+    for peer in peers:
+        peer.check_integrity()
+        peer.abort()
+        peer.check_integrity()
+
+
+def test_items_arrive_in_order_before_the_answer(run):
+    async def main():
+        first, second, calls = await linked()
+        caller = Caller(first)
+        await until(lambda: calls)
+        for number in range(10):
+            calls[0].stream.send([str(number).encode()])
+        calls[0].result(b"end")
+        await until(lambda: caller.replies)
+        assert caller.take() == [str(number).encode() for number in range(10)]
+        assert caller.replies[0].meta == b"end"
+        assert caller.stream.closed
+        assert calls[0].stream.closed
+        await finish(first, second)
+
+    run(main())
+
+
+def test_a_reader_that_takes_nothing_holds_its_own_stream_alone(run):
+    async def main():
+        first, second, calls = await linked()
+        slow, quick = Caller(first, window=Window(items=3)), Caller(first, window=Window(items=3))
+        await until(lambda: len(calls) == 2)
+        streams = [call.stream for call in calls]
+        while streams[0].writable:
+            streams[0].send([b"x"])
+        assert streams[0].items_sent == 3
+        seen: list[bytes] = []
+        for _ in range(50):
+            await until(lambda: streams[1].writable)
+            streams[1].send([b"y"])
+            await until(lambda: quick.items)
+            seen += quick.take()
+        assert len(seen) == 50
+        with pytest.raises(Bug, match="closed window"):
+            streams[0].send([b"x"])
+        roomy: list[bool] = []
+        streams[0].on_writable = lambda: roomy.append(True)
+        assert len(slow.take()) == 3
+        await until(lambda: roomy)
+        assert streams[0].writable
+        await finish(first, second)
+
+    run(main())
+
+
+def test_both_ways_with_large_items_through_shared_memory(run):
+    async def main():
+        config = PeerConfig(shared_memory=SharedMemoryConfig(threshold_bytes=4096))
+        first, second, calls = await linked(config=config)
+        caller = Caller(first)
+        await until(lambda: calls)
+        call, numbers = calls[0], random.Random(3)
+        ended: list[bool] = []
+
+        def echo(item: Item) -> None:
+            call.stream.send(item.buffers, item.meta)
+            call.stream.took(item.size_bytes)
+
+        call.stream.receive(echo, lambda: (ended.append(True), call.result(b"")), Window(items=4, size_bytes=100_000))
+        sent, seen = [], []
+        for number in range(60):
+            body = np.full(numbers.choice([0, 10, 5000, 150_000]), number % 256, np.uint8).tobytes()
+            await until(lambda: caller.stream.writable)
+            caller.stream.send([body])
+            sent.append(body)
+            seen += caller.take()
+        caller.stream.end()
+        await until(lambda: caller.replies)
+        assert ended
+        assert seen + caller.take() == sent
+        assert first.statistics().buffers_shared > 0
+        await finish(first, second)
+
+    run(main())
+
+
+def test_nothing_is_sent_before_the_called_side_asks(run):
+    async def main():
+        first, second, calls = await linked()
+        caller = Caller(first)
+        await until(lambda: calls)
+        assert not caller.stream.writable
+        caller.stream.end()
+        ended: list[bool] = []
+        await until(lambda: calls[0].stream.ended)
+        calls[0].stream.receive(lambda item: None, lambda: ended.append(True))
+        assert ended == [True]
+        await finish(first, second)
+
+    run(main())
+
+
+def test_a_cancelled_stream_stops_and_late_items_are_dropped(run):
+    async def main():
+        first, second, calls = await linked()
+        caller = Caller(first)
+        await until(lambda: calls)
+        calls[0].stream.send([b"1"])
+        first.cancel(caller.stream.call_id)
+        cancelled: list[bool] = []
+        calls[0].on_cancel = lambda: cancelled.append(True)
+        await until(lambda: cancelled)
+        assert not calls[0].stream.send([b"2"])
+        assert first.in_flight == 1
+        calls[0].fail("cancelled", "stopped")
+        await until(lambda: first.in_flight == 0)
+        assert caller.items == []
+        assert caller.replies == []
+        await finish(first, second)
+
+    run(main())
+
+
+def test_a_call_that_is_given_up_fails_at_once_and_frees_its_place_later(run):
+    async def main():
+        first, second, calls = await linked()
+        caller = Caller(first)
+        await until(lambda: calls)
+        calls[0].stream.send([b"1"])
+        calls[0].give_up(DeadlineExceeded("too late"))
+        await until(lambda: caller.replies)
+        assert caller.replies[0].error_code == "deadline_exceeded"
+        assert len(caller.items) == 1
+        assert first.in_flight == 1
+        calls[0].fail_error(DeadlineExceeded("too late"))
+        await until(lambda: first.in_flight == 0)
+        assert len(caller.replies) == 1
+        await finish(first, second)
+
+    run(main())
+
+
+def test_a_lost_connection_ends_both_ends(run):
+    async def main():
+        first, second, calls = await linked()
+        caller = Caller(first)
+        await until(lambda: calls)
+        gone: list[bool] = []
+        calls[0].on_cancel = lambda: gone.append(True)
+        first.abort()
+        assert caller.replies[0].error_code == "replica_lost"
+        assert caller.stream.closed
+        assert not caller.stream.send([b"x"])
+        await until(lambda: gone)
+        assert not calls[0].stream.writable
+        await finish(second)
+
+    run(main())
+
+
+def test_unary_calls_pass_beside_a_stream_that_stands_still(run):
+    async def main():
+        calls: list[IncomingStream] = []
+
+        def prepare(peer: Peer) -> None:
+            def on_call(call):
+                if isinstance(call, IncomingStream):
+                    calls.append(call)
+                else:
+                    call.result(call.meta)
+
+            peer.on_call = on_call
+
+        first, second = await linked_peers(prepare_other=prepare)
+        Caller(first, window=Window(items=1))
+        await until(lambda: calls)
+        calls[0].stream.send([b"x" * 10**6])
+        future = asyncio.get_running_loop().create_future()
+        first.call(b"unary", [], future.set_result)
+        assert (await future).meta == b"unary"
+        await finish(first, second)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        (lambda call_id: frames.encode(frames.ITEM, call_id, b"x"), "was not granted"),
+        (lambda call_id: frames.encode(frames.ITEM, call_id + 1, b"x"), "not in flight"),
+        (lambda call_id: frames.encode(frames.WINDOW, call_id, first=0.5), "granted"),
+    ],
+)
+def test_a_side_that_breaks_the_rules_is_cut_off(run, caplog, frame, says):
+    async def main():
+        first, second, calls = await linked()
+        caller = Caller(first, window=Window(items=1))
+        await until(lambda: calls)
+        calls[0].stream.send([b"x"])
+        second._channel.send(frame(caller.stream.call_id))
+        await until(lambda: first.closed)
+        assert says in first.lost_reason
+        await finish(second)
+
+    run(main())
+    caplog.clear()
+
+
+def test_items_nobody_asked_for_are_a_breach(run, caplog):
+    async def main():
+        first, second, calls = await linked()
+        caller = Caller(first)
+        await until(lambda: calls)
+        first._channel.send(frames.encode(frames.ITEM, caller.stream.call_id, b"x", flags=frames.FROM_CALLER))
+        await until(lambda: second.closed)
+        assert "nobody asked for" in second.lost_reason
+        await finish(first)
+
+    run(main())
+    caplog.clear()
