@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -42,6 +41,12 @@ def plain(tmp_path):
     return f"{source}:Plain"
 
 
+@pytest.fixture(autouse=True)
+def temporary(tmp_path, monkeypatch):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+
+
 @pytest.fixture
 def pool():
     with ThreadPoolExecutor(2) as pool:
@@ -57,7 +62,7 @@ def call(server, pool, seconds):
 def nothing_is_left(server, family):
     assert not [process for process in family if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
     assert list((server.runtime_folder / "trilith").iterdir()) == []
-    assert list(Path(tempfile.gettempdir()).glob(f"trilith-uploads-{server.process.pid}-*")) == []
+    assert list(Path(os.environ["TMPDIR"]).glob("trilith-uploads-*")) == []
     server._reader.join(5)
     assert "Traceback" not in server.output
     assert "killing" not in server.output

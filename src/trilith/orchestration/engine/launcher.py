@@ -26,10 +26,9 @@ from trilith.orchestration.engine.launch import GatewayArguments, WorkerArgument
 from trilith.orchestration.engine.places import (
     SOCKET_NAME,
     ServerRecord,
-    born,
-    make_peers_folder,
-    make_uploads_folder,
-    write_record,
+    peers_folder,
+    server_record,
+    uploads_folder,
 )
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.reload import source_folder
@@ -72,23 +71,19 @@ class Launcher:
             self._http = self._listen(undo, options.http_port, "--http-port")
             self._grpc = self._listen(undo, options.grpc_port, "--grpc-port")
             self._metrics = self._listen(undo, options.metrics_port, "--metrics-port")
-            folder = make_peers_folder()
-            undo.callback(shutil.rmtree, folder, ignore_errors=True)
-            self._uploads = make_uploads_folder()
-            undo.callback(shutil.rmtree, self._uploads, ignore_errors=True)
+            folder = undo.enter_context(peers_folder())
+            self._uploads = undo.enter_context(uploads_folder())
             self._peers_path = folder / SOCKET_NAME
             self._peers = undo.enter_context(listen_unix(self._peers_path))
             record = ServerRecord(
                 pid=os.getpid(),
-                born=born(os.getpid()),
                 target=options.target,
                 started_at=time.time(),
                 http=self.http_address,
                 grpc=self.grpc_address,
                 metrics=self.metrics_address,
             )
-            path = write_record(record)
-            undo.callback(path.unlink, missing_ok=True)
+            undo.enter_context(server_record(record))
             self._undo = undo.pop_all()
         return self
 

@@ -1,14 +1,20 @@
 """Where running servers leave word of themselves: a private folder of this user, one small file a server.
 
-Rule: the folder is the user's alone (mode 0700, checked); a file whose process is gone is removed when it is seen.
+Rule 1: the folder is the user's alone (mode 0700, checked).
+Rule 2: whoever makes something here holds it (flock) for as long as it lives, and the kernel lets go of it at the end.
+    What nobody holds is removed when it is seen. Numbers of processes would not do: containers that share a folder
+    have the same ones, and do not see each other's.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,13 +27,9 @@ _LONGEST_SOCKET_PATH: Final = 107
 
 
 class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What one server says of itself. Addresses are `host:port`.
-
-    `born`: as `born` says it, since numbers of processes are given again.
-    """
+    """What one server says of itself. Addresses are `host:port`."""
 
     pid: int
-    born: str
     target: str
     started_at: float
     http: str
@@ -55,74 +57,117 @@ def private_folder() -> Path:
     return folder
 
 
-def make_peers_folder() -> Path:
-    """A new folder for the sockets of this server. Folders of servers that are gone are removed.
+@contextlib.contextmanager
+def peers_folder() -> Iterator[Path]:
+    """A new folder for the sockets of this server, removed at the end. Those of servers that are gone are removed.
 
     Raises:
         SetupError: it cannot be made, or its path is too long for a socket's.
     """
-    base = private_folder()
-    for old in base.glob("peers-*"):
-        owner = old.name.split("-")[1]
-        if not (owner.isdigit() and Path(f"/proc/{owner}").exists()):
-            shutil.rmtree(old, ignore_errors=True)
-    folder = base / f"peers-{os.getpid()}"
-    if len(str(folder / SOCKET_NAME).encode()) > _LONGEST_SOCKET_PATH:
-        raise SetupError(f"{base} is too long a path for a socket; set XDG_RUNTIME_DIR to a shorter one")
-    shutil.rmtree(folder, ignore_errors=True)  # of a process that had this number before
-    folder.mkdir(mode=0o700)
-    return folder
+    with _held_folder(private_folder(), "peers-", advice="set XDG_RUNTIME_DIR to another folder") as folder:
+        if len(str(folder / SOCKET_NAME).encode()) > _LONGEST_SOCKET_PATH:
+            raise SetupError(f"{folder.parent} is too long a path for a socket; set XDG_RUNTIME_DIR to a shorter one")
+        yield folder
 
 
-def make_uploads_folder() -> Path:
-    """A new folder for what callers of this server upload. Those of servers that are gone are removed.
+def uploads_folder() -> contextlib.AbstractContextManager[Path]:
+    """A new folder for what callers of this server upload, removed at the end. Those of servers that are gone are, too.
 
     It lies with the temporary files: the folder of sockets may be memory.
 
     Raises:
         SetupError: it cannot be made.
     """
-    base = Path(tempfile.gettempdir())
-    for old in base.glob("trilith-uploads-*"):
-        owner = old.name.split("-")[2]
-        if not (owner.isdigit() and Path(f"/proc/{owner}").exists()):
-            shutil.rmtree(old, ignore_errors=True)  # another user's stays
+    return _held_folder(Path(tempfile.gettempdir()), "trilith-uploads-", advice="set TMPDIR to another folder")
+
+
+@contextlib.contextmanager
+def _held_folder(base: Path, prefix: str, *, advice: str) -> Iterator[Path]:
+    for old in base.glob(f"{prefix}*"):
+        with _taken(old) as is_left:
+            if is_left:
+                shutil.rmtree(old, ignore_errors=True)
     try:
-        return Path(tempfile.mkdtemp(prefix=f"trilith-uploads-{os.getpid()}-", dir=base))
+        folder, held = _new(lambda: tempfile.mkdtemp(prefix=prefix, dir=base))
     except OSError as error:
-        raise SetupError(f"cannot make a folder in {base}: {error.strerror}; set TMPDIR to another folder") from error
-
-
-def born(process_id: int) -> str:
-    """When a process began, in the kernel's ticks; "" when there is no such process."""
+        raise SetupError(f"cannot make a folder in {base}: {error.strerror}; {advice}") from error
     try:
-        found = Path(f"/proc/{process_id}/stat").read_text()
-    except OSError:  # it has ended
-        return ""
-    return found.rpartition(")")[2].split()[19]
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
 
 
-def write_record(record: ServerRecord) -> Path:
-    """Leaves word of a server; the caller removes the file at the end. Files of servers that are gone are removed."""
+@contextlib.contextmanager
+def server_record(record: ServerRecord) -> Iterator[None]:
+    """Leaves word of a server, until the end. Files of servers that are gone are removed.
+
+    Raises:
+        SetupError: it cannot be written.
+    """
     read_records()
-    path = private_folder() / f"server-{record.pid}.json"
-    partial = path.with_suffix(".partial")
-    partial.write_bytes(msgspec.json.encode(record))
-    partial.rename(path)
-    return path
+    folder = private_folder()
+    try:
+        path, held = _new(lambda: _closed(tempfile.mkstemp(prefix="server-", suffix=".json", dir=folder)))
+        path.write_bytes(msgspec.json.encode(record))
+    except OSError as error:
+        raise SetupError(
+            f"cannot write into {folder}: {error.strerror}; set XDG_RUNTIME_DIR to another folder"
+        ) from error
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(held)
 
 
 def read_records() -> list[ServerRecord]:
     """The servers of this user that run now, oldest first. Files of servers that are gone are removed."""
     records = []
     for path in private_folder().glob("server-*.json"):
-        try:
-            record = msgspec.json.decode(path.read_bytes(), type=ServerRecord)
-        except (OSError, msgspec.MsgspecError):
-            path.unlink(missing_ok=True)
-            continue
-        if born(record.pid) == record.born:
-            records.append(record)
-        else:
-            path.unlink(missing_ok=True)
+        with _taken(path) as is_left:
+            if is_left:
+                path.unlink(missing_ok=True)
+                continue
+        with contextlib.suppress(OSError, msgspec.MsgspecError):  # it goes, or is being written
+            records.append(msgspec.json.decode(path.read_bytes(), type=ServerRecord))
     return sorted(records, key=lambda record: record.started_at)
+
+
+def _new(make: Callable[[], str]) -> tuple[Path, int]:
+    """Makes something and holds it; the descriptor that does."""
+    while True:
+        path = Path(make())
+        try:
+            held = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:  # another one has found it before it was held
+            continue
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(held), path.stat()):
+                return path, held
+        os.close(held)
+
+
+def _closed(made: tuple[int, str]) -> str:
+    os.close(made[0])
+    return made[1]
+
+
+@contextlib.contextmanager
+def _taken(path: Path) -> Iterator[bool]:
+    """Holds what nobody holds, within; False when somebody does, or it is another user's, or has gone."""
+    try:
+        held = os.open(path, os.O_RDONLY)
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(held)
