@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from trilith.core.context import Context as Context
+    from trilith.core.identity import AccessRequest as AccessRequest
     from trilith.core.identity import Identity as Identity
     from trilith.runtime import Runtime as Runtime
     from trilith.service.client import AsyncClient as AsyncClient
@@ -37,6 +38,7 @@ _HOMES: Final = {
     "client": "trilith.service.client",
     "Batch": "trilith.service.options",
     "Context": "trilith.core.context",
+    "AccessRequest": "trilith.core.identity",
     "Identity": "trilith.core.identity",
     "Runtime": "trilith.runtime",
     "api": "trilith.service.declare",
@@ -58,6 +60,7 @@ __all__ = [
     "client",
     "Batch",
     "Context",
+    "AccessRequest",
     "Identity",
     "Counter",
     "Gauge",

@@ -51,6 +51,8 @@ def serve(
     tls_key: Path | None = None,
     tls_client_ca: Path | None = None,
     api_keys: Path | None = None,
+    access: str = "",
+    access_cache_s: float = 0.0,
     cors_origin: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     cors_method: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     cors_header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
@@ -134,6 +136,10 @@ def serve(
         PEM file of authorities: only clients with a certificate of theirs are let in, over HTTP and gRPC.
     api_keys
         File of API keys (`trilith keys new`): whatever is not public needs one. Read again at SIGHUP.
+    access
+        `module:name`: a function of yours that says who a caller is, asked for each request without a key.
+    access_cache_s
+        Seconds for which what it says is remembered, by credentials and path; 0: not at all.
     cors_origin
         Origin of pages that may call (`https://example.org`, `https://*.example.org`, `*`). May be repeated.
     cors_method
@@ -226,6 +232,7 @@ def serve(
         ("--drain-timeout-s", drain_timeout_s, Range(0, math.inf)),
         ("--unresponsive-timeout-s", unresponsive_timeout_s, Range(0.001, math.inf)),
         ("--data-log-mb", data_log_mb, Range(1, 1 << 24)),
+        ("--access-cache-s", access_cache_s, Range(0, 86400)),
         ("--max-body-mb", max_body_mb, Range(1, FrameLimits().max_body_bytes >> 20)),
     ):
         if number is not None and not allowed.holds(number):
@@ -254,6 +261,13 @@ def serve(
         )
     if max_loaded_models and not load_on_demand:
         raise InvalidConfig(f"--max-loaded-models {max_loaded_models} needs --load-on-demand")
+    if access_cache_s and not access:
+        raise InvalidConfig("--access-cache-s needs --access")
+    if access and (folder.is_dir() or "://" in target):
+        raise InvalidConfig(
+            f"--access {access} needs a service to stand beside; {target} is a folder of models, for which there are"
+            " --api-keys and --tls-client-ca"
+        )
     if load_model and model_control_mode != "explicit" and not load_on_demand:
         raise InvalidConfig(
             f"--load-model needs --model-control-mode explicit or --load-on-demand, got {model_control_mode}"
@@ -293,6 +307,8 @@ def serve(
         tls_certificate=str(tls_certificate) if tls_certificate is not None else None,
         tls_key=str(tls_key) if tls_key is not None else None,
         tls_client_ca=str(tls_client_ca) if tls_client_ca is not None else None,
+        access=access,
+        access_cache_s=access_cache_s,
         api_keys=str(api_keys) if api_keys is not None else None,
         cors=cors_policy(
             origins=cors_origin,

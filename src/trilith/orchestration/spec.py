@@ -47,6 +47,8 @@ class ServeOptions:
         tls_certificate: PEM file with the certificate chain, or None for plain text.
         tls_key: PEM file with the private key.
         tls_client_ca: PEM file of the authorities of clients, or None to let in all.
+        access: function that says who a caller is, as `module:name`; "" for none.
+        access_cache_s: seconds for which what it says is remembered; 0: not at all.
         api_keys: file with the keys of which every request needs one, or None for none.
         cors: which pages of other origins may call, or None for none.
         protocol: how the Open Inference Protocol is spoken.
@@ -71,6 +73,8 @@ class ServeOptions:
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_client_ca: str | None = None
+    access: str = ""
+    access_cache_s: float = 0.0
     api_keys: str | None = None
     cors: CorsPolicy | None = None
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)

@@ -15,6 +15,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+from trilith.service.access import ACCESS_METHOD, ACCESS_SERVICE, access_service, access_spec, with_access
 from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
 from trilith.service.codecs.native import pack, unpack
 from trilith.service.declare import api, service
@@ -40,13 +41,19 @@ from trilith.service.proxy import ModelProxy, ServiceProxy
 from trilith.service.remote import ItemStream, Open, RemoteServiceCaller, Send
 from trilith.service.spec import ServiceSpec, spec_of
 from trilith.service.streams.call import ItemPort, StreamServiceCall
-from trilith.service.target import Target, TargetKind, load_target, parse_target
+from trilith.service.target import Target, TargetKind, load_named, load_target, parse_target
 from trilith.service.tracing import context, tracing
 
 if TYPE_CHECKING:
     from trilith.core.model import ModelSignature
 
 __all__ = [
+    "ACCESS_METHOD",
+    "ACCESS_SERVICE",
+    "access_service",
+    "access_spec",
+    "load_named",
+    "with_access",
     "PLAIN_RESULT",
     "AppDescription",
     "Batch",

@@ -154,6 +154,29 @@ def load_target(
     return _named(module, found.name, target) if found.name else _only(module, target)
 
 
+def load_named(
+    target: str,
+    *,
+    folder: str | pathlib.Path | None = None,
+    is_file: Callable[[pathlib.Path], bool] = pathlib.Path.is_file,
+) -> Any:
+    """Imports a module of the user's and gives what it has under a name: see `load_target`, but it need be no service.
+
+    Raises:
+        UnknownReference: there is no such module or name.
+        InvalidConfig: no name is said, or the module itself cannot be imported.
+    """
+    base = pathlib.Path.cwd() if folder is None else pathlib.Path(folder)
+    found = parse_target(target, folder=base, is_file=is_file)
+    if found.kind is TargetKind.FOLDER or not found.name:
+        raise InvalidConfig(f"{target}: expected `module:name` or `path/to/file.py:name`")
+    by_path = found.kind is TargetKind.FILE
+    module = _from_file(base / found.place, target) if by_path else _from_name(found.place, base, target)
+    if not hasattr(module, found.name):
+        raise UnknownReference(f"{target}: {module.__name__} has no {found.name!r}")
+    return getattr(module, found.name)
+
+
 def _on_path(folder: pathlib.Path) -> None:
     """Behind the standard library, before what is installed: a `types.py` of the user must not be Python's `types`."""
     text = str(folder.resolve())

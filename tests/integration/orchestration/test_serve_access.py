@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ import grpc
 import httpx
 import pytest
 from live_server import APPS, Server, environment
+from test_serve_tls import _certificate
 
 from trilith.orchestration import new_key
 
@@ -376,3 +378,23 @@ def test_a_terminal_that_closes_still_ends_the_server(tmp_path):
     reader.join()
     os.close(ours)  # the terminal is closed
     assert server.wait(30) is not None
+
+
+@pytest.mark.parametrize("with_keys", [False, True])
+def test_a_certificate_says_who_it_is(serve, tmp_path, with_keys):
+    pytest.importorskip("cryptography")
+    pem, key = _certificate(tmp_path)
+    options = ["--tls-certificate", str(pem), "--tls-key", str(key), "--tls-client-ca", str(pem)]
+    if with_keys:
+        (tmp_path / "keys.yaml").write_text(
+            "keys:\n  - {name: machine, certificate: localhost, scopes: [Contexts.heard], concurrency: 2}\n"
+        )
+        options += ["--api-keys", str(tmp_path / "keys.yaml")]
+    server = serve(TARGET, *options, ready=False)
+    port = int(server.wait_line("ready: https://").split("https://127.0.0.1:", 1)[1].split()[0])
+    context = ssl.create_default_context(cafile=str(pem))
+    context.load_cert_chain(pem, key)
+    with httpx.Client(base_url=f"https://localhost:{port}", verify=context) as client:
+        heard = client.post("/heard", json={}).json()
+        assert (heard["name"], heard["kind"]) == ("machine" if with_keys else "localhost", "certificate")
+        assert client.post("/size", json={"text": "a"}).status_code == (403 if with_keys else 200)

@@ -61,6 +61,7 @@ class GrpcCall:
         received_at: monotonic instant at which the message was complete.
         peer: the client's address, for logs.
         identity: who the client is, when that was checked.
+        attachment: what an application keeps with the call.
         hidden: names of fields that the application does not see.
         message_limit: the longest message that this client may send, when that is less than the server's; else None.
         allows_model: whether the client may ask a model, by its name; set when it may not ask all of them.
@@ -76,6 +77,7 @@ class GrpcCall:
         "_head",
         "_request_id",
         "allows_model",
+        "attachment",
         "compression",
         "deadline",
         "encoder",
@@ -114,6 +116,7 @@ class GrpcCall:
         self.compression: GrpcCompression | None = None
         self.encoder: GrpcCompression | None = None
         self.identity: Identity | None = None
+        self.attachment: object = None
         self.hidden: Collection[bytes] = ()
         self.message_limit: int | None = None
         self.allows_model: Callable[[str], bool] | None = None

@@ -108,7 +108,8 @@ class AccessDesk:
         body_bytes: int | None,
         now: float,
         wall: float,
-    ) -> Grant:
+        asks: bool = False,
+    ) -> Grant | None:
         """Lets a request pass.
 
         Args:
@@ -118,6 +119,10 @@ class AccessDesk:
             body_bytes: the length of its body, when that is known.
             now: the monotonic instant in seconds.
             wall: seconds since 1970.
+            asks: somebody else is asked about who has no key.
+
+        Returns:
+            None for a request that somebody else has to be asked about.
 
         Raises:
             Unauthenticated: it has no key, or none that is known or still holds.
@@ -133,6 +138,8 @@ class AccessDesk:
         try:
             known = self._found(key, certificates, wall)
             if known is None:
+                if asks and not _opens(asked, self._public):
+                    return None
                 return self._without_key(asked)
             name = known.rule.name
             self._check_scope(asked, known)

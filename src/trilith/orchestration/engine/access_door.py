@@ -6,15 +6,17 @@ Rule 2: what opened the door is told to nobody behind it: headers with a key are
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final
 
-from trilith.core.identity import Identity
-from trilith.errors import TrilithError, Unauthenticated
-from trilith.net.grpc import GrpcCall
+from trilith.core.identity import AccessRequest, Identity
+from trilith.errors import Bug, TrilithError, Unauthenticated
+from trilith.net.grpc import Answer, GrpcApp, GrpcCall
 from trilith.net.http1 import HttpApp, HttpRequest
-from trilith.orchestration.access import AccessDesk, Need, asked_of_grpc, asked_of_http
+from trilith.orchestration.access import AccessDesk, Asked, Grant, Need, asked_of_grpc, asked_of_http
+from trilith.orchestration.engine.access_hook import AccessHook
 from trilith.runtime.protocol import model_at
 
 MethodAt = Callable[[str], str]
@@ -33,75 +35,181 @@ class HttpDoor:
 
     Args:
         app: answers it.
-        desk: knows who may; None lets pass everybody, and says who has a certificate.
+        desk: knows the keys; None where there are none.
+        hook: is asked about who has no key; None where nobody is.
         method_at: which methods there are.
     """
 
-    def __init__(self, app: HttpApp, desk: AccessDesk | None, method_at: MethodAt) -> None:
+    def __init__(self, app: HttpApp, desk: AccessDesk | None, hook: AccessHook | None, method_at: MethodAt) -> None:
         self._app = app
         self._desk = desk
+        self._hook = hook
         self._method_at = method_at
 
     def __call__(self, request: HttpRequest) -> Coroutine[Any, Any, None] | None:
         """Answers a request, now or later."""
         certificate = request.client_certificate
-        if self._desk is None:
-            request.identity = certificate_identity(certificate)
+        request.identity = certificate_identity(certificate)
+        desk, hook = self._desk, self._hook
+        if desk is None and hook is None:
             return self._app(request)
         asked = asked_of_http(request.path, self._method_at, model_at)
-        if asked.need is not Need.NOTHING:
-            key = shown_key(request.headers)
+        if asked.need is Need.NOTHING:
+            return self._app(_without_key(request))
+        grant: Grant | None = None
+        key = shown_key(request.headers)
+        if desk is not None:
             try:
-                grant = self._desk.admit(
+                grant = desk.admit(
                     asked,
                     key,
                     certificate_names(certificate),
                     body_bytes=request.content_length,
                     now=time.monotonic(),
                     wall=time.time(),
+                    asks=hook is not None,
                 )
             except TrilithError as error:
-                challenge = _CHALLENGE if key is None else _WRONG_KEY
-                request.respond_error(error, headers=challenge if isinstance(error, Unauthenticated) else ())
+                _refuse(request, error, key)
                 return None
-            request.identity = grant.identity or certificate_identity(certificate)
+        if grant is not None:
+            request.identity = grant.identity or request.identity
             request.body_limit = grant.max_body_bytes
             request.on_end = grant.release
-        request.headers = [field for field in request.headers if field[0] not in _KEY_HEADERS]
+            return self._app(_without_key(request))
+        if hook is None:
+            raise Bug(f"nobody decides about {request!r}")
+        return self._ask(hook, request, asked)
+
+    def _ask(self, hook: AccessHook, request: HttpRequest, asked: Asked) -> Coroutine[Any, Any, None] | None:
+        key, identity = hook.remembered(request.method, request.path, request.headers)
+        if identity is None:
+            return self._ask_first(hook, request, asked, key)
+        request.identity = identity
         return self._app(request)
+
+    async def _ask_first(self, hook: AccessHook, request: HttpRequest, asked: Asked, key: bytes) -> None:
+        seen = AccessRequest(
+            method=request.method,
+            path=request.path,
+            asks=asked.method,
+            headers=joined_headers(request.headers),
+            client=request.peer,
+            certificate=request.identity,
+        )
+        try:
+            request.identity = await hook.ask(seen, request_id=request.request_id, key=key)
+        except TrilithError as error:
+            _refuse(request, error, None)
+            return
+        ended = asyncio.Event()
+        request.on_end = ended.set
+        answer = self._app(request)
+        if answer is not None:
+            await answer
+        elif not request.finished:
+            await ended.wait()
 
 
 class GrpcDoor:
-    """What a gRPC server asks with the head of each call. See `HttpDoor` for the arguments."""
+    """What a gRPC server asks with the head of each call, and what it calls then. See `HttpDoor` for the arguments."""
 
-    def __init__(self, desk: AccessDesk | None, method_at: MethodAt) -> None:
+    def __init__(self, desk: AccessDesk | None, hook: AccessHook | None, method_at: MethodAt) -> None:
         self._desk = desk
+        self._hook = hook
         self._method_at = method_at
 
     def admit(self, call: GrpcCall) -> None:
-        """Lets a call pass.
+        """Lets a call pass, or has it wait for who is to be asked about it.
 
         Raises:
-            TrilithError: it may not.
+            TrilithError: it may not pass.
         """
         certificate = call.peer_certificate
-        if self._desk is None:
-            call.identity = certificate_identity(certificate)
+        call.identity = certificate_identity(certificate)
+        desk, hook = self._desk, self._hook
+        if desk is None and hook is None:
             return
         asked = asked_of_grpc(call.path.decode("latin-1"), self._method_at)
-        grant = self._desk.admit(
-            asked,
-            shown_key(call.metadata),
-            certificate_names(certificate),
-            body_bytes=None,
-            now=time.monotonic(),
-            wall=time.time(),
-        )
-        call.identity = grant.identity or certificate_identity(certificate)
+        if asked.need is Need.NOTHING:
+            return
+        grant: Grant | None = None
+        if desk is not None:
+            grant = desk.admit(
+                asked,
+                shown_key(call.metadata),
+                certificate_names(certificate),
+                body_bytes=None,
+                now=time.monotonic(),
+                wall=time.time(),
+                asks=hook is not None,
+            )
+        if grant is None:
+            call.attachment = asked
+            return
+        call.identity = grant.identity or call.identity
         call.hidden = _KEY_HEADERS
         call.message_limit = grant.max_body_bytes
         call.allows_model = grant.allows_model
         call.on_end = grant.release
+
+    def asking(self, app: GrpcApp) -> GrpcApp:
+        """An application that asks about those calls, and hands on what may pass to `app`."""
+        hook = self._hook
+        if hook is None:
+            return app
+
+        def answer(call: GrpcCall) -> Answer:
+            asked = call.attachment
+            if not isinstance(asked, Asked):
+                return app(call)
+            key, identity = hook.remembered("POST", asked.path, call.metadata)
+            if identity is None:
+                return _ask_first(hook, app, call, asked, key)
+            call.identity = identity
+            return app(call)
+
+        return answer
+
+
+async def _ask_first(hook: AccessHook, app: GrpcApp, call: GrpcCall, asked: Asked, key: bytes) -> None:
+    seen = AccessRequest(
+        method="POST",
+        path=asked.path,
+        asks=asked.method,
+        headers=joined_headers(call.metadata),
+        client=call.peer,
+        certificate=call.identity,
+    )
+    call.identity = await hook.ask(seen, request_id=call.request_id, key=key)
+    ended = asyncio.Event()
+    call.on_end = ended.set
+    answer = app(call)
+    if answer is not None:
+        await answer
+    elif not (call.answered or call.cancelled):
+        await ended.wait()
+
+
+def _refuse(request: HttpRequest, error: TrilithError, key: bytes | None) -> None:
+    challenge = _CHALLENGE if key is None else _WRONG_KEY
+    request.respond_error(error, headers=challenge if isinstance(error, Unauthenticated) else ())
+
+
+def _without_key(request: HttpRequest) -> HttpRequest:
+    request.headers = [field for field in request.headers if field[0] not in _KEY_HEADERS]
+    return request
+
+
+def joined_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name; the values of one that came several times in one (RFC 9110, section 5.3)."""
+    found: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        if name in found:
+            value = f"{found[name]}{'; ' if name == 'cookie' else ', '}{value}"
+        found[name] = value
+    return found
 
 
 def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:

@@ -32,6 +32,7 @@ from trilith.net.http1 import HttpLimits, HttpServer, tls_context
 from trilith.net.transport import Listener
 from trilith.orchestration.connections import ConnectionBounds, connection_bounds
 from trilith.orchestration.engine import control
+from trilith.orchestration.engine.access_hook import AccessHook
 from trilith.orchestration.engine.access_metrics import counted_desk
 from trilith.orchestration.engine.application import Application, read_application
 from trilith.orchestration.engine.control_channel import ControlChannel
@@ -52,6 +53,7 @@ from trilith.orchestration.gateway_watch import show_life_every_s
 from trilith.orchestration.known_revisions import KnownRevisions
 from trilith.runtime import Runtime
 from trilith.runtime.protocol import OipGrpc, OipHttp, OipServices, model_source
+from trilith.service import ACCESS_METHOD, ACCESS_SERVICE
 from trilith.telemetry import HostMetrics, Metrics, ProgramMetrics, RequestMetrics, TimelineShelf
 from trilith.wire.oip_options import infer_compressions
 
@@ -87,6 +89,7 @@ class Gateway:
             on_unwell=lambda replica_id, why: channel.send(control.ReplicaUnwell(replica_id=replica_id, reason=why)),
             unresponsive_s=arguments.unresponsive_s,
         )
+        self._hook = AccessHook(self._router, cache_s=arguments.access_cache_s) if arguments.asks_access else None
         self._node_models = NodeModels(self._runtime)
         self._revisions: KnownRevisions[Application] = KnownRevisions()
         self._programs = ProgramMetrics()
@@ -123,7 +126,7 @@ class Gateway:
             compressions=infer_compressions(arguments.protocol.grpc_compression),
         )
         self._grpc_front.starting = not arguments.repositories
-        door = front_doors(arguments, front, self._grpc_front, self._access)
+        door = front_doors(arguments, front, self._grpc_front, desk=self._access, hook=self._hook)
         http = HttpServer(
             door.app,
             limits=http_limits,
@@ -133,7 +136,11 @@ class Gateway:
         )
         self._services = services = OipServices(oip_grpc, self._runtime, front=self._grpc_front)
         grpc = GrpcServer(
-            services, streaming=services.streaming, admit=door.admit, limits=grpc_limits, ssl=_tls(arguments, "h2")
+            door.asking(services),
+            streaming=services.streaming,
+            admit=door.admit,
+            limits=grpc_limits,
+            ssl=_tls(arguments, "h2"),
         )
         admin = HttpServer(self._pages.admin, limits=admin_limits)
         listener = Listener(self._workers.connected, grant=_PEER_GRANT)
@@ -286,6 +293,8 @@ class Gateway:
         """Calls go to this revision from now on."""
         self._revisions.publish(application, self._connected_revisions())
         self._pages.application = application
+        if self._hook is not None:
+            self._hook.route = application.methods.get((ACCESS_SERVICE, ACCESS_METHOD))
         services = [service.name for service in application.description.services]
         self._router.publish(application.revision, services, application.methods.values())
         self._workers.announced(application.revision)

@@ -25,6 +25,8 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         tls_certificate: PEM file, or None.
         tls_key: PEM file, or None.
         tls_client_ca: PEM file, or None.
+        asks_access: the application has an access function.
+        access_cache_s: seconds for which what it says is remembered; 0: not at all.
         has_keys: nothing is served without a key; the agent tells which there are.
         cors: which pages of other origins may call, or None for none.
         protocol: how the Open Inference Protocol is spoken.
@@ -44,6 +46,8 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     tls_certificate: str | None
     tls_key: str | None
     tls_client_ca: str | None
+    asks_access: bool
+    access_cache_s: float
     has_keys: bool
     cors: CorsPolicy | None
     protocol: ProtocolOptions
@@ -59,6 +63,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         target: `module:Name` or `path.py:Name`.
         folder: where the target is looked for; the server was started there.
+        access: the access function, as `module:name`; "" for none.
         service: the service of the target's graph; "" for its root, whose worker describes the application.
         replica_id: its id in the agent's book.
         revision: of the code.
@@ -82,4 +87,5 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     debug: bool
     log: LogOptions
     data_log: DataLogOptions = DataLogOptions()
+    access: str = ""
     snapshot: str = ""

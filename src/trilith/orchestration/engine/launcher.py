@@ -135,6 +135,8 @@ class Launcher:
             tls_certificate=options.tls_certificate,
             tls_key=options.tls_key,
             tls_client_ca=options.tls_client_ca,
+            asks_access=bool(options.access),
+            access_cache_s=options.access_cache_s,
             has_keys=options.api_keys is not None,
             cors=options.cors,
             protocol=options.protocol,
@@ -190,6 +192,7 @@ class Launcher:
             debug=options.debug,
             log=options.log,
             data_log=options.data_log,
+            access=options.access,
             snapshot=str(self._snapshot(revision)) if options.reload else "",
         )
         if self._foreground is not None:

@@ -19,6 +19,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -43,12 +44,17 @@ from trilith.orchestration.engine.snapshot import use_snapshot
 from trilith.orchestration.engine.tracebacks import users_traceback
 from trilith.runtime import default_roots
 from trilith.service import (
+    ACCESS_SERVICE,
     ServiceHost,
     ServiceSpec,
+    access_service,
+    access_spec,
     describe,
+    load_named,
     load_target,
     service_graph,
     spec_of,
+    with_access,
 )
 from trilith.telemetry import DataLog, instruments
 from trilith.telemetry.data_log import use as use_data_log
@@ -81,10 +87,13 @@ class Worker:
         target = load_target(self._arguments.target, folder=here, is_file=is_file)
         forks.end_if_forked()
         root = spec_of(target)
+        access = self._access(is_file)
         roots = self._model_roots(Path(inspect.getfile(root.target)).parent)
-        spec = self._spec(root)
+        spec = self._spec(root, access)
         if not self._arguments.service:
-            described = patient_description(describe(target)) if self._inline else describe(target)
+            described = describe(target) if access is None else with_access(describe(target), access)
+            if self._inline:
+                described = patient_description(described)
             description = msgspec.Raw(msgspec.json.encode(described))
             self._channel.send(control.Described(description=description, model_roots=roots))
             if root.options.cpu is not None and not self._inline:
@@ -140,11 +149,23 @@ class Worker:
         given = [Path(root) for root in self._arguments.model_roots]
         return [str(root) for root in default_roots(folder, given, here=Path(self._arguments.folder))]
 
-    def _spec(self, root: ServiceSpec) -> ServiceSpec:
+    def _access(self, is_file: Callable[[Path], bool]) -> object | None:
+        """The service of the access function, when there is one."""
+        target = self._arguments.access
+        if not target:
+            return None
+        found = load_named(target, folder=Path(self._arguments.folder), is_file=is_file)
+        forks.end_if_forked()
+        access: object = access_service(found, target)
+        return access
+
+    def _spec(self, root: ServiceSpec, access: object | None) -> ServiceSpec:
         wanted = self._arguments.service
         if not wanted:
             return root
         found = {spec.name: spec for spec in service_graph(root)}
+        if access is not None:
+            found[ACCESS_SERVICE] = access_spec(access)
         if wanted not in found:
             raise SetupError(f"{self._arguments.target} has no service {wanted!r}; it has {', '.join(found)}")
         return found[wanted]
