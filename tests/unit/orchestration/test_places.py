@@ -1,8 +1,11 @@
 """What servers leave word of themselves is believed, and kept, only while they live."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -30,10 +33,12 @@ with places.peers_folder() as peers, places.uploads_folder() as uploads:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    short = tempfile.mkdtemp(prefix="t")  # the path of a socket is short
+    monkeypatch.setenv("XDG_RUNTIME_DIR", short)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
-    return tmp_path / "trilith"
+    yield Path(short) / "trilith"
+    shutil.rmtree(short)
 
 
 def record(started_at=1.0):
