@@ -91,7 +91,12 @@ class HostedMethod:
         if self._decoder.files:
             call.folder = RequestFolder(self._uploads)
         if call.meta.content_type == MESSAGE_CONTENT_TYPE:
-            arguments = self._message_codec().reader.decode(call.buffers[0], call.folder)
+            reader = self._message_codec().reader
+            if self.item_decoder is not None:  # each message is an item
+                self.item_decoder.messages = reader
+                arguments = Arguments((), {})
+            else:
+                arguments = reader.decode(call.buffers[0], call.folder)
         elif self.item_decoder is not None and call.meta.content_type != NATIVE_CONTENT_TYPE:
             arguments = self._decoder.decode_query(call.meta.query)  # the body is the items
         else:
@@ -151,6 +156,9 @@ class HostedMethod:
         """
         if self._items is None:
             raise Bug(f"{self.where} streams no items")
+        if meta.content_type == MESSAGE_CONTENT_TYPE:
+            encoder, messages = self._encoder, self._message_codec().writer
+            return lambda value: (messages.encode(encoder.checked(value)),)
         return self._items.writer(meta)
 
     def ended(self, call: StreamServiceCall) -> Answer:

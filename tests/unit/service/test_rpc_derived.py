@@ -5,6 +5,7 @@ import datetime
 import decimal
 import enum
 import pathlib
+from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -275,6 +276,38 @@ def test_a_batched_method_takes_single_messages(serve):
     made = message("line_reader.UpperResponse", LineReader)
     assert [made.FromString(answer.body).result for answer in answers] == ["A", "B"]
     assert isinstance(refused, InvalidInput)
+
+
+@trilith.service
+class Streams:
+    @trilith.api
+    async def count(self, upto: int = 3) -> AsyncIterator[int]:
+        yield upto
+
+    @trilith.api
+    def lines(self, page: Iterator[Page]) -> Iterator[Line]:
+        yield from next(page).lines
+
+    @trilith.api
+    def total(self, of: Iterator[float], scale: float = 1.0) -> float:
+        return sum(of) * scale
+
+    @trilith.api
+    def beside(self, of: Iterator[float], scale: float) -> float:
+        return sum(of) * scale
+
+
+def test_streams():
+    binding = spec_of(Streams).grpc
+    for line in (
+        "rpc Count(CountRequest) returns (stream CountResponse);",
+        "rpc Lines(stream Page) returns (stream Line);",
+        "rpc Total(stream TotalRequest) returns (TotalResponse);",
+        "message TotalRequest {\n  double of = 1;\n}",
+    ):
+        assert line in binding.text
+    [left_out] = binding.left_out
+    assert "there is none for `scale`" in left_out
 
 
 def other_line():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,28 @@ def test_every_rpc_has_a_method(tmp_path, monkeypatch):
     assert text.startswith("shop.Shop/GiveBack has no method")
     assert "`give_back`" in text
     assert "it has buy" in text
+
+
+@pytest.mark.parametrize(
+    ("rpc", "asked", "answered", "shown"),
+    [
+        (
+            "Buy(stream Order) returns (Bill)",
+            str,
+            float,
+            "takes a stream of shop.Order, and Shop.buy takes one message",
+        ),
+        ("Buy(Order) returns (Bill)", Iterator[str], float, "takes one shop.Order, and Shop.buy takes a stream"),
+        ("Buy(Order) returns (stream Bill)", str, float, "answers with a stream of shop.Bill, and Shop.buy with one"),
+        ("Buy(Order) returns (Bill)", str, Iterator[float], "answers with one shop.Bill, and Shop.buy with a stream"),
+        ("Buy(stream Order) returns (Bill)", Iterator[int], float, "`item` of shop.Order is string"),
+        ("Buy(Order) returns (stream Bill)", str, Iterator[str], "`sum` of shop.Bill is double"),
+    ],
+)
+def test_streams_that_the_other_side_has_not(tmp_path, monkeypatch, rpc, asked, answered, shown):
+    text = problem(tmp_path, monkeypatch, f"service Shop {{ rpc {rpc}; }} {ORDER}", asked, answered)
+    assert text.startswith("shop.Shop/Buy ")
+    assert shown in text
 
 
 def test_which_service_it_is(tmp_path, monkeypatch):

@@ -300,7 +300,7 @@ class Gateway:
         self._workers.announced(application.revision)
         self._front.serve_methods(application.paths)
         self._grpc_front.serve(application.grpc)
-        self._services.show(application.grpc.descriptors)
+        self._services.show(application.grpc.descriptors, application.grpc.streaming)
         self._front.starting = self._grpc_front.starting = False
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

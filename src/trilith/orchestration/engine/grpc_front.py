@@ -8,29 +8,26 @@ Rule: a message of a service goes to a replica as it came. Nothing here reads it
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
-import msgspec
-
-from trilith.core.timeline import TIMELINE_HEADER, Timeline
+from trilith.core.timeline import Timeline
 from trilith.errors import DeadlineExceeded, NoReadyReplica, TrilithError, Unsupported
 from trilith.net.grpc import Answer, GrpcApp, GrpcCall, GrpcCompression
 from trilith.net.transport import Buffer
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.grpc_fields import CallMetadata, answer_fields, fields_of, read_metadata
 from trilith.orchestration.engine.grpc_offer import GrpcOffer
+from trilith.orchestration.engine.grpc_streams import GrpcStreamSink
 from trilith.orchestration.engine.router import Router
+from trilith.orchestration.engine.stream_calls import StreamCall
 from trilith.telemetry import TimelineShelf
-from trilith.wire.calls import MESSAGE_CONTENT_TYPE, ResultMeta, pack_call, pack_headers, unpack_result
+from trilith.wire.calls import MESSAGE_CONTENT_TYPE, pack_call, unpack_result
 
 _OWN: Final = (b"/inference.", b"/grpc.")
-_NOT_FORWARDED: Final = frozenset({b"content-type", b"te", b"content-length"})
-_HTTP_ALONE: Final = frozenset({"set-cookie", "cache-control", "location", "content-disposition"})
-_KEPT: Final = 128
-_KNOWN_BYTES: Final = 80
 
 
 class GrpcFront:
@@ -100,41 +97,71 @@ class GrpcFront:
             if call.accepts(each.name):
                 call.compression = each
                 break
-        metadata = _read_metadata(call.metadata_fields)
+        metadata = read_metadata(call.metadata_fields)
+        packed = _packed(call, route, metadata)
         now = time.monotonic()
-        deadline, limit = call.deadline, now + route.timeout_s
-        pending = PendingCall(
-            route,
-            pack_call(
-                route.service,
-                route.method,
-                MESSAGE_CONTENT_TYPE,
-                call.request_id,
-                metadata.forwarded,
+        pending: PendingCall
+        if route.streaming:
+            pending = self._stream(call, route, packed, metadata, now)
+        else:
+            deadline, limit = call.deadline, now + route.timeout_s
+            pending = PendingCall(
+                route,
+                packed,
+                (call.message,),
+                received_at=call.received_at,
+                submitted_at=now,
+                # The caller may shorten the method's time limit, never lengthen it.
+                deadline=limit if deadline is None or deadline > limit else deadline,
+                sink=_GrpcSink(call, self._timelines),
                 trace=metadata.trace,
-                query="",
-                client=call.peer,
-                identity=call.identity,
-            ),
-            (call.message,),
-            received_at=call.received_at,
-            submitted_at=now,
-            # The caller may shorten the method's time limit, never lengthen it.
-            deadline=limit if deadline is None or deadline > limit else deadline,
-            sink=_GrpcSink(call, self._timelines),
-            trace=metadata.trace,
-        )
+            )
         call.on_cancel = lambda: self._gone(call, pending)
         try:
             self._router.submit(pending)
         except TrilithError as error:
             self._router.fail(pending, error)
 
+    def _stream(
+        self, call: GrpcCall, route: MethodRoute, packed: bytes, metadata: CallMetadata, now: float
+    ) -> StreamCall:
+        sink = GrpcStreamSink(call, self._router, self._timelines)
+        pending = StreamCall(
+            route,
+            packed,
+            (call.message,),
+            received_at=call.received_at,
+            submitted_at=now,
+            whole_at=math.inf if call.deadline is None else call.deadline,
+            sink=sink,
+            trace=metadata.trace,
+        )
+        if route.takes:
+            sink.read(pending)
+        else:
+            pending.end()
+        return pending
+
     def _gone(self, call: GrpcCall, pending: PendingCall) -> None:
         if call.deadline is not None and time.monotonic() >= call.deadline:
             self._router.cancel(pending, DeadlineExceeded("the call's deadline passed before there was an answer"))
         else:
             self._router.cancel(pending)
+
+
+def _packed(call: GrpcCall, route: MethodRoute, metadata: CallMetadata) -> bytes:
+    """The envelope of a call."""
+    return pack_call(
+        route.service,
+        route.method,
+        MESSAGE_CONTENT_TYPE,
+        call.request_id,
+        metadata.forwarded,
+        trace=metadata.trace,
+        query="",
+        client=call.peer,
+        identity=call.identity,
+    )
 
 
 class _GrpcSink:
@@ -153,45 +180,12 @@ class _GrpcSink:
             result = unpack_result(meta)
             nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
             timeline = self._timelines.header(call.timeline(nested))
-            self._call.reply(message, trailers=[*_fields(result), timeline])
+            self._call.reply(message, trailers=[*answer_fields(result), timeline])
         else:
-            trailers = _known_trailers(meta) if len(meta) <= _KNOWN_BYTES else _fields(unpack_result(meta))
-            self._call.reply(message, trailers=trailers)
+            self._call.reply(message, trailers=fields_of(meta))
         self._call.on_cancel = None
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:
         """Sends the status."""
         self._call.on_cancel = None
         self._call.fail_error(error)
-
-
-def _fields(result: ResultMeta) -> tuple[tuple[bytes, bytes], ...]:
-    """The headers that a method set, but for those that only HTTP has."""
-    return tuple(
-        (name.lower().encode("latin-1"), value.encode("latin-1"))
-        for name, value in result.headers
-        if name.lower() not in _HTTP_ALONE
-    )
-
-
-@lru_cache(maxsize=_KEPT)
-def _known_trailers(meta: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    return _fields(unpack_result(meta))
-
-
-class _Metadata(NamedTuple):
-    """What a service may read of a call's metadata, packed; whether the caller wants its timeline."""
-
-    forwarded: msgspec.Raw
-    trace: bool
-
-
-@lru_cache(maxsize=_KEPT)
-def _read_metadata(fields: tuple[tuple[bytes, bytes], ...]) -> _Metadata:
-    """Kept by the fields themselves: clients send the same again and again. Binary values stay base64 text."""
-    forwarded = {
-        name.decode("latin-1"): value.decode("latin-1")
-        for name, value in fields
-        if name not in _NOT_FORWARDED and not name.startswith(b"grpc-")
-    }
-    return _Metadata(pack_headers(forwarded), (TIMELINE_HEADER, b"1") in fields)

@@ -21,11 +21,13 @@ class GrpcOffer:
 
     Attributes:
         paths: the methods by path, `b"/package.Service/Method"`.
+        streaming: paths whose clients may send several messages.
         services: by the full name of the gRPC service, the name of the service that answers.
         descriptors: of the gRPC services.
     """
 
     paths: Mapping[bytes, MethodRoute] = field(default_factory=dict)
+    streaming: frozenset[bytes] = frozenset()
     services: Mapping[str, str] = field(default_factory=dict)
     descriptors: Sequence[ServiceDescriptor] = ()
 
@@ -55,4 +57,5 @@ def read_offer(description: AppDescription, routes: Mapping[tuple[str, str], Met
             descriptors.append(pool.FindServiceByName(offered.service))
         except (KeyError, TypeError, ValueError) as error:
             raise SetupError(f"{service.name}: the descriptors of {offered.service} cannot be read: {error}") from error
-    return GrpcOffer(paths=paths, services=services, descriptors=descriptors)
+    streaming = frozenset(path for path, route in paths.items() if route.takes)
+    return GrpcOffer(paths=paths, streaming=streaming, services=services, descriptors=descriptors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from trilith.errors import NotFound
@@ -44,6 +44,7 @@ class OipServices(GrpcServices):
     def __init__(self, app: OipGrpc, runtime: RuntimePort, *, front: Front | None = None) -> None:
         beside = _no_other if front is None else front.health
         self._reflection = ReflectionService(_own())
+        self._streams = app.streaming
         super().__init__(
             app if front is None else front,
             HealthService(model_health(runtime, draining=lambda: app.exiting, beside=beside), admit=app.admit_health),
@@ -51,9 +52,10 @@ class OipServices(GrpcServices):
             streaming=app.streaming,
         )
 
-    def show(self, services: Sequence[ServiceDescriptor]) -> None:
-        """Reflection tells of these other services from now on."""
+    def show(self, services: Sequence[ServiceDescriptor], streaming: Collection[bytes]) -> None:
+        """Reflection tells of these other services from now on; `streaming` are paths of theirs, as `GrpcServer`'s."""
         self._reflection.show([*services, *_own()])
+        self.stream({*self._streams, *streaming})
 
 
 def _own() -> list[ServiceDescriptor]:

@@ -97,9 +97,6 @@ def bind_annotations(spec: ServiceSpec) -> Binding:
     file, left_out = DerivedFile(package, name), []
     named: dict[str, MethodSpec] = {}
     for method in spec.methods.values():
-        if method.signature.streaming:
-            left_out.append(f"{method.where} streams, which services do over HTTP alone")
-            continue
         try:
             named[file.add(method)] = method
         except Inexpressible as why:
@@ -149,11 +146,7 @@ def bind_file(spec: ServiceSpec) -> Binding:
                 f"{declared.full_name}/{rpc.name} has no method: expected {spec.name} to have a public method"
                 f" `{snake_case(rpc.name)}` or `{rpc.name}`; it has {', '.join(spec.methods)}"
             )
-        if rpc.client_streaming or rpc.server_streaming or method.signature.streaming:
-            raise InvalidConfig(
-                f"{declared.full_name}/{rpc.name} and {method.where}: streams are not offered over gRPC; methods take"
-                " and give one message there"
-            )
+        _check_streams(rpc, method)
         if method.name in methods:
             raise InvalidConfig(
                 f"{declared.full_name}: {methods[method.name].rpc} and {rpc.name} are both {method.where}; give one of"
@@ -165,6 +158,24 @@ def bind_file(spec: ServiceSpec) -> Binding:
     ]
     text = "" if path.suffix in SET_SUFFIXES else path.read_text("utf-8")
     return Binding(declared.full_name, methods, schema.descriptor_set, text=text, left_out=left_out)
+
+
+def _check_streams(rpc: MethodDescriptor, method: MethodSpec) -> None:
+    """Both are streams, or neither is, either way."""
+    signature, where = method.signature, f"{rpc.containing_service.full_name}/{rpc.name}"
+    if bool(rpc.client_streaming) != (signature.taken is not None):
+        here, there = ("a stream of", "one message") if rpc.client_streaming else ("one", "a stream")
+        way = "write AsyncIterator[...] (in a plain def: Iterator[...])" if rpc.client_streaming else "write its type"
+        raise InvalidConfig(
+            f"{where} takes {here} {rpc.input_type.full_name}, and {method.where} takes {there}; for the parameter,"
+            f" {way}"
+        )
+    if bool(rpc.server_streaming) != signature.streams:
+        here, there = ("a stream of", "one message") if rpc.server_streaming else ("one", "a stream")
+        way = "-> AsyncIterator[...] (in a plain def: Iterator[...])" if rpc.server_streaming else "-> its type"
+        raise InvalidConfig(
+            f"{where} answers with {here} {rpc.output_type.full_name}, and {method.where} with {there}: write {way}"
+        )
 
 
 def _declared(spec: ServiceSpec, schema: Schema, path: Path) -> ServiceDescriptor:

@@ -48,6 +48,10 @@ class RequestReader:
         self._whole: Conversion | None = None
         self._restores: list[tuple[str, Restore]] = []
         self._plan = Plan()
+        self._required: list[str] = []
+        if signature.taken is not None:
+            self._prepare_stream(signature, signature.taken, descriptor, converter)
+            return
         if signature.root:
             self._prepare_whole(signature.parameters[0], descriptor, converter)
             return
@@ -58,6 +62,18 @@ class RequestReader:
             [field] = (one for one in self._plan.fields if one.attribute == parameter.name)
             if not converter.field(parameter.value.annotation, descriptor.fields_by_name[field.name]).sure:
                 self._restores.append((parameter.name, restorer(parameter.value, f"{where}: {parameter.name}")))
+
+    def _prepare_stream(
+        self, signature: MethodSignature, taken: ParameterType, descriptor: Descriptor, converter: Converter
+    ) -> None:
+        """Every message is an item; there is none for what the method takes beside them."""
+        beside = next((parameter for parameter in signature.parameters if parameter.required), None)
+        if beside is not None:
+            raise Mismatch(
+                f"each message of the stream is an item of `{taken.name}`, so `{beside.name}` of {self._where} needs a"
+                " default"
+            )
+        self._prepare_whole(taken, descriptor, converter)
 
     def _prepare_whole(self, parameter: ParameterType, descriptor: Descriptor, converter: Converter) -> None:
         annotation, where = parameter.value.annotation, f"parameter `{parameter.name}` of {self._where}"

@@ -103,7 +103,9 @@ class DerivedFile:
         if not _NAME.fullmatch(name) or any(rpc.name == name for rpc in self.service.method):
             raise Inexpressible(f"{method.where}: {name!r} is no name of an rpc, or another method has it")
         signature, where = method.signature, method.where
-        if signature.root and class_fields(bare(signature.parameters[0].value.annotation)) is not None:
+        if signature.taken is not None:
+            asked = self._asked_stream(method, name)
+        elif signature.root and class_fields(bare(signature.parameters[0].value.annotation)) is not None:
             asked = self._one(signature.parameters[0].value.annotation, where).name
         else:
             fields = [ClassField(p.name, p.name, p.value.annotation, not p.required) for p in signature.parameters]
@@ -116,9 +118,28 @@ class DerivedFile:
         else:
             result = ClassField("result", "result", annotation, False)
             answered = self._message(f"{name}Response", (method, "response"), [result], where)
-        self.service.method.add(name=name, input_type=asked, output_type=answered)
+        self.service.method.add(
+            name=name,
+            input_type=asked,
+            output_type=answered,
+            client_streaming=True if signature.taken is not None else None,
+            server_streaming=True if signature.streams else None,
+        )
         self.documents[f"{self.service.name}.{name}"] = method.documentation
         return name
+
+    def _asked_stream(self, method: MethodSpec, name: str) -> str:
+        """The message of each item that a method takes."""
+        taken, where = method.signature.taken, method.where
+        beside = next((parameter.name for parameter in method.signature.parameters if parameter.required), None)
+        if taken is None or beside is not None:
+            raise Inexpressible(
+                f"{where}: each message of a stream is an item, so there is none for `{beside}`; give it a default"
+            )
+        if class_fields(bare(taken.value.annotation)) is not None:
+            return self._one(taken.value.annotation, where).name
+        field = ClassField(taken.name, taken.name, taken.value.annotation, False)
+        return self._message(f"{name}Request", (method, "request"), [field], where)
 
     def _claim(self, name: str, owner: Any, where: str) -> bool:
         """Whether the name is new. It is not, when the same owner has it already."""

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from trilith.errors import InvalidInput
 from trilith.service.codecs import media, native
+from trilith.service.codecs.files import RequestFolder
 from trilith.service.codecs.native import Buffer
-from trilith.service.codecs.request import RequestDecoder
+from trilith.service.codecs.request import Arguments, RequestDecoder
 from trilith.service.codecs.restore import restorer
 from trilith.service.codecs.result import ResultEncoder
 from trilith.service.signature import MethodSignature, ParameterType, ValueType
 from trilith.service.streams.formats import LINES, payload_type, streamed_types
-from trilith.wire.calls import NATIVE_CONTENT_TYPE, CallMeta
+from trilith.wire.calls import MESSAGE_CONTENT_TYPE, NATIVE_CONTENT_TYPE, CallMeta
 from trilith.wire.json_lines import LineSplitter
 from trilith.wire.stream_formats import TEXT
 
@@ -28,6 +29,14 @@ Write = Callable[[Any], Sequence[Buffer]]
 
 RawItem = tuple[str, Sequence[Buffer]]
 """An item as it came: its content type and its buffers."""
+
+
+class MessageReader(Protocol):
+    """Reads a message of gRPC."""
+
+    def decode(self, body: Buffer, folder: RequestFolder | None) -> Arguments:
+        """What is in it."""
+        ...
 
 
 class ItemEncoder:
@@ -77,6 +86,8 @@ class ItemDecoder:
         )
         self._decoder = RequestDecoder(signature, self._where)
         self._restore = restorer(taken.value, self._where)
+        self.messages: MessageReader | None = None
+        """Reads those that come over gRPC; set before the first of them."""
 
     def prepare(self) -> None:
         """Builds the codecs.
@@ -101,6 +112,8 @@ class ItemDecoder:
             if content_type == NATIVE_CONTENT_TYPE:
                 return self._restore(native.unpack(buffers), None)
             body = buffers[0] if len(buffers) == 1 else b"".join(buffers)
+            if content_type == MESSAGE_CONTENT_TYPE and self.messages is not None:
+                return self.messages.decode(body, None).args[0]
             [value] = self._decoder.decode(content_type, (body,)).args
         except InvalidInput as error:
             raise type(error)(f"item {number}: {error.message}") from error

@@ -5,9 +5,12 @@ import dataclasses
 import os
 import pathlib
 import time
+from collections.abc import AsyncIterator, Iterator
 
 import trilith
 from trilith import errors
+
+MARKS = pathlib.Path(os.environ.get("RPC_MARKS", ""))
 
 
 @trilith.service
@@ -24,7 +27,7 @@ class Circumstances:
     left_s: float
 
 
-@trilith.service(proto="rpc.proto", timeout_s=20)
+@trilith.service(proto="rpc.proto", rpc="calls.v1.Calls", timeout_s=20)
 class Calls:
     shout = trilith.depends(Shout)
 
@@ -40,12 +43,11 @@ class Calls:
 
     @trilith.api
     async def sleep(self, seconds: float) -> str:
-        marks = pathlib.Path(os.environ.get("RPC_MARKS", ""))
         try:
             await asyncio.sleep(seconds)
         except asyncio.CancelledError:
-            if marks.name:
-                marks.write_text("cancelled")  # noqa: ASYNC240  a few bytes
+            if MARKS.name:
+                MARKS.write_text("cancelled")  # noqa: ASYNC240  a few bytes
             raise
         return "slept"
 
@@ -69,3 +71,48 @@ class Calls:
         if word == "die":
             os.kill(os.getpid(), 9)
         return os.getpid()
+
+
+@trilith.service(proto="rpc.proto", rpc="calls.v1.Streams", timeout_s=20)
+class Streams:
+    @trilith.api
+    async def count(self, size: int) -> AsyncIterator[int]:
+        trilith.context().set_header("x-size", str(size))
+        for number in range(size):
+            yield number
+
+    @trilith.api
+    def count_in_thread(self, size: int) -> Iterator[int]:
+        yield from range(size)
+
+    @trilith.api
+    async def total(self, sizes: AsyncIterator[int]) -> int:
+        return sum([size async for size in sizes])
+
+    @trilith.api
+    def total_in_thread(self, sizes: Iterator[int]) -> int:
+        return sum(sizes)
+
+    @trilith.api
+    async def talk(self, words: AsyncIterator[str]) -> AsyncIterator[str]:
+        async for word in words:
+            yield word.upper()
+
+    @trilith.api
+    async def Break(self, word: str) -> AsyncIterator[str]:
+        if word == "first":
+            raise errors.QueueFull("before the first item")
+        yield "one"
+        yield "two"
+        raise errors.NotFound("midway")
+
+    @trilith.api
+    async def forever(self, size: int) -> AsyncIterator[bytes]:
+        made = 0
+        try:
+            while True:
+                yield bytes(size)
+                made += 1
+                MARKS.with_suffix(".made").write_text(str(made))
+        finally:
+            MARKS.with_suffix(".closed").write_text("closed")
