@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from trilith.core.timeline import Timeline
-from trilith.errors import NotAcceptable, TrilithError, UnsupportedMediaType
+from trilith.errors import CapacityError, NotAcceptable, TrilithError, UnsupportedMediaType
 from trilith.net.http1 import HttpRequest, StreamedAnswer
 from trilith.net.transport import Buffer, Item
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.call_headers import CallHeaders
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
-from trilith.orchestration.engine.sinks import answer_head
+from trilith.orchestration.engine.sinks import NOT_BEGUN, answer_head
 from trilith.orchestration.engine.stream_calls import StreamCall
 from trilith.telemetry import TimelineShelf
 from trilith.wire.accept import best
@@ -239,7 +239,8 @@ class HttpStreamSink:
         """Writes the error: with its status before the first item, in the form of the stream after it."""
         request, answer, form = self._request, self._answer, self._form
         if answer is None or form is None:
-            request.respond_error(error)
+            refused = call.attempt == 0 and isinstance(error, CapacityError)
+            request.respond_error(error, headers=NOT_BEGUN if refused else ())
         elif not request.gone:
             body = error_body(error, request.request_id)
             answer.log_failure(http_status(error), body)

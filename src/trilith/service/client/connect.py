@@ -19,9 +19,11 @@ import msgspec
 from trilith.errors import TrilithError, Unsupported
 from trilith.service.client.address import path_hint, server_address
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments
+from trilith.service.client.late import LateCall
 from trilith.service.client.operations import Operation, read_operations
 from trilith.service.client.patience import Patience, checked_timeout
 from trilith.service.client.retries import RETRIES, RetryPolicy, Tries, checked_retries, not_begun
+from trilith.service.client.streams import AsyncStreams, SyncStreams
 from trilith.service.failure import Calling
 
 if TYPE_CHECKING:
@@ -93,7 +95,15 @@ def _described(call: Callable[..., Any], operation: Operation, signature: inspec
     return call
 
 
-def _body(operation: Operation, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Body:
+def bound_body(
+    operation: Operation, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Body:
+    """What is sent for a call with those arguments.
+
+    Raises:
+        TypeError: they do not fit the method.
+        InvalidInput: one is of a type that cannot be sent.
+    """
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as wrong:
@@ -139,10 +149,13 @@ class Client(_Methods):
     def _bind(self, operation: Operation) -> Callable[..., Any]:
         signature = operation.signature()
         calling = Calling(f"{operation.method} of {self._url}")
+        if operation.streams or operation.taken is not None:
+            streams = SyncStreams(operation, self._transport, calling, lambda: self._tries(operation))
+            return _described(streams.bound(signature), operation, signature)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             with calling:
-                body = _body(operation, signature, args, kwargs)
+                body = bound_body(operation, signature, args, kwargs)
                 tries = self._tries(operation)
                 while True:
                     try:
@@ -201,10 +214,13 @@ class AsyncClient(_Methods):
     def _bind(self, operation: Operation) -> Callable[..., Any]:
         signature = operation.signature()
         calling = Calling(f"{operation.method} of {self._url}")
+        if operation.streams or operation.taken is not None:
+            streams = AsyncStreams(operation, self._transport, calling, lambda: self._tries(operation))
+            return _described(streams.bound(signature), operation, signature)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             with calling:
-                body = _body(operation, signature, args, kwargs)
+                body = bound_body(operation, signature, args, kwargs)
                 tries = self._tries(operation)
                 while True:
                     try:
@@ -219,16 +235,22 @@ class AsyncClient(_Methods):
         if name.startswith("_") or self._operations:
             return super().__getattr__(name)
 
-        async def call(*args: Any, **kwargs: Any) -> Any:
+        async def found(*args: Any, **kwargs: Any) -> Any:
             await self._discover()
-            return await getattr(self, name)(*args, **kwargs)
+            return getattr(self, name)(*args, **kwargs)
 
-        return call
+        return lambda *args, **kwargs: LateCall(lambda: found(*args, **kwargs))
 
-    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls a service that is one function, or a class's `__call__`."""
-        await self._discover()
-        return await super().__call__(*args, **kwargs)
+        if self._operations:
+            return super().__call__(*args, **kwargs)
+
+        async def found() -> Any:
+            await self._discover()
+            return super(AsyncClient, self).__call__(*args, **kwargs)
+
+        return LateCall(found)
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -15,6 +15,7 @@ from trilith.errors import InvalidInput, TrilithError, error_from_code
 from trilith.service.client.operations import Operation, Parameter
 from trilith.service.codecs import media
 from trilith.wire.http_status import error_of_status
+from trilith.wire.stream_formats import JSON_LINES, line
 
 FileField = tuple[str, tuple[str | None, bytes, str]]
 """A field's name, and its file name, bytes and content type."""
@@ -28,12 +29,14 @@ _TAKES: Final = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """What to send: either `content` with its type, or `fields` of a form."""
+    """What to send: either `content` with its type, or `fields` of a form; or a stream of `items` and a query."""
 
     accept: str
     content: bytes = b""
     content_type: str = ""
     fields: tuple[FileField, ...] = ()
+    items: Any = None
+    query: tuple[tuple[str, str], ...] = ()
 
 
 def encode_arguments(operation: Operation, arguments: dict[str, Any]) -> Body:
@@ -47,6 +50,8 @@ def encode_arguments(operation: Operation, arguments: dict[str, Any]) -> Body:
         InvalidInput: an argument is of a type that cannot be sent.
     """
     accept = _accept(operation)
+    if operation.taken is not None:
+        return _stream(operation, operation.taken, arguments, accept)
     parameters = {parameter.name: parameter for parameter in operation.parameters}
     binary = {name for name, value in arguments.items() if value is not None and _is_binary(parameters[name], value)}
     try:
@@ -62,6 +67,37 @@ def encode_arguments(operation: Operation, arguments: dict[str, Any]) -> Body:
         return Body(accept=accept, content=_json(value), content_type=media.JSON)
     except (TypeError, ValueError, OSError) as error:
         raise InvalidInput(f"{operation.method}: an argument cannot be sent: {error}") from error
+
+
+def _stream(operation: Operation, taken: Parameter, arguments: dict[str, Any], accept: str) -> Body:
+    others = {name: value for name, value in arguments.items() if name != taken.name}
+    try:
+        query = tuple(
+            (name, value if isinstance(value, str) else _json(value).decode()) for name, value in others.items()
+        )
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{operation.method}: an argument cannot be sent: {error}") from error
+    raw = media.BINARY in operation.accepts
+    return Body(
+        accept=accept,
+        content_type=media.BINARY if raw else JSON_LINES,
+        items=arguments[taken.name],
+        query=query,
+    )
+
+
+def encode_item(operation: Operation, value: Any) -> bytes:
+    """One item of the stream that a method takes.
+
+    Raises:
+        InvalidInput: it is of a type that cannot be sent.
+    """
+    try:
+        if media.BINARY in operation.accepts:
+            return bytes(value)
+        return line(_json(value))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{operation.method}: an item cannot be sent: {error}") from error
 
 
 def _accept(operation: Operation) -> str:

@@ -61,6 +61,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         timeout_s: its own time limit in seconds, or None when the server does not say.
         idempotent: a call may run twice.
         offers: content types of the answer, the default first.
+        streams: it answers with a stream of items; `result` is one of them.
+        taken: the stream of items that it takes, None for none; the type is that of one.
+        accepts: content types of the body.
         definitions: schemas that others refer to by name.
     """
 
@@ -76,6 +79,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: bool = False
     documentation: str = ""
     offers: list[str] = []
+    streams: bool = False
+    taken: Parameter | None = None
+    accepts: list[str] = []
     result_schema: dict[str, Any] = {}
     definitions: dict[str, Any] = {}
 
@@ -90,7 +96,16 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
             )
             for parameter in self.parameters
         ]
+        if self.taken is not None:
+            item = self._shown(self.taken.kind, self.taken.many, self.taken.schema, _GIVEN)
+            kind = (
+                inspect.Parameter.KEYWORD_ONLY if self.taken.keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+            )
+            stream = inspect.Parameter(self.taken.name, kind, annotation=_Shown(f"Iterable[{item}]"))
+            given.insert(len(given) if self.taken.keyword_only else 0, stream)
         returned = self._shown(self.result.kind, self.result.many, self.result_schema, _RETURNED)
+        if self.streams:
+            returned = _Shown(f"Iterator[{returned}]")
         return inspect.Signature(given, return_annotation=returned)
 
     def _kind(self, parameter: Parameter) -> Any:
@@ -155,8 +170,10 @@ def read_operations(document: dict[str, Any], url: str) -> list[Operation]:
                     "path": path,
                     "documentation": f"{summary}\n\n{text}".strip(),
                     "offers": list(content),
+                    "accepts": list(operation.get("requestBody", {}).get("content", {})),
                     "definitions": definitions,
-                    "result_schema": content.get("application/json", {}).get("schema", {}),
+                    "result_schema": content.get("application/json", {}).get("schema")
+                    or content.get("text/event-stream", {}).get("x-itemSchema", {}),
                 },
                 Operation,
             )

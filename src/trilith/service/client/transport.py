@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import ssl
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ import httpx
 
 from trilith.core.plain_numbers import plain_number
 from trilith.errors import DeadlineExceeded, InvalidConfig, NoReadyReplica, ReplicaLost, TrilithError
-from trilith.service.client.encoding import Body
+from trilith.service.client.encoding import Body, decode_error
 from trilith.service.client.patience import Patience, WholeCall, overdue
 from trilith.service.client.retries import Answered, Refused, not_begun
 from trilith.wire.calls import NOT_BEGUN_HEADER
@@ -82,6 +83,8 @@ class ConnectionOptions:
 
 def _request(body: Body, patience: Patience) -> dict[str, Any]:
     headers = {"accept": body.accept}
+    if body.query:
+        return {**_request(dataclasses.replace(body, query=()), patience), "params": list(body.query)}
     if patience.asked_s is not None:
         headers["trilith-timeout-ms"] = f"{plain_number(patience.asked_s * 1e3)}"
     timeout = httpx.Timeout(patience.step_s, connect=patience.within_s(_CONNECT_WITHIN_S), pool=patience.asked_s)
@@ -112,6 +115,13 @@ def _answer(response: httpx.Response, body: bytes | None = None) -> Answered:
     headers, body = response.headers, response.content if body is None else body
     refused = Refused(headers.get("retry-after"), headers.get(NOT_BEGUN_HEADER) == "1")
     return response.status_code, headers.get("content-type", ""), body, refused
+
+
+def error_of(answered: Answered) -> TrilithError:
+    """The error that an answer of a status of 400 or above tells."""
+    status, _, body, refused = answered
+    error = decode_error(status, body, refused.retry_after)
+    return not_begun(error) if refused.not_begun else error
 
 
 def _error(error: httpx.HTTPError, url: str, patience: Patience | None = None) -> TrilithError:
@@ -185,6 +195,39 @@ class SyncTransport:
         except httpx.HTTPError as error:
             raise _error(error, self.url, patience) from error
 
+    def open(
+        self, path: str, body: Body, items: Iterable[bytes] | None, patience: Patience
+    ) -> tuple[str, Iterator[bytes]]:
+        """The beginning of an answer: its content type, and what comes, as it comes; closing that ends the call.
+
+        Args:
+            items: what is sent, piece by piece; None for the body as it is.
+
+        Raises:
+            TrilithError: there was none, or it was an error.
+            RuntimeError: it is closed.
+        """
+        _check_open(self._http, self.url)
+        whole = WholeCall(self.url, patience)
+        given = _request(body, patience) if items is None else {**_request(body, patience), "content": items}
+        try:
+            response = self._http.send(self._http.build_request("POST", path, **given), stream=True)
+            if response.status_code >= 400:
+                with contextlib.closing(response):
+                    raise error_of(_answer(response, response.read()))
+        except httpx.HTTPError as error:
+            raise _error(error, self.url, patience) from error
+        return response.headers.get("content-type", ""), self._chunks(response, whole, patience)
+
+    def _chunks(self, response: httpx.Response, whole: WholeCall, patience: Patience) -> Iterator[bytes]:
+        with contextlib.closing(response):
+            try:
+                for chunk in response.iter_bytes():
+                    whole.left_s()
+                    yield chunk
+            except httpx.HTTPError as error:
+                raise _error(error, self.url, patience) from error
+
     def get(self, path: str) -> Answered:
         """The answer to a GET. RuntimeError: it is closed."""
         _check_open(self._http, self.url)
@@ -221,6 +264,44 @@ class AsyncTransport:
             raise overdue(self.url, patience) from error
         except httpx.HTTPError as error:
             raise _error(error, self.url, patience) from error
+
+    async def open(
+        self, path: str, body: Body, items: AsyncIterable[bytes] | None, patience: Patience
+    ) -> tuple[str, AsyncGenerator[bytes, None]]:
+        """The beginning of an answer: its content type, and what comes, as it comes; closing that ends the call.
+
+        Args:
+            items: what is sent, piece by piece; None for the body as it is.
+
+        Raises:
+            TrilithError: there was none, or it was an error.
+            RuntimeError: it is closed.
+        """
+        _check_open(self._http, self.url)
+        whole = WholeCall(self.url, patience)
+        given = _request(body, patience) if items is None else {**_request(body, patience), "content": items}
+        try:
+            async with asyncio.timeout(patience.whole_s):
+                response = await self._http.send(self._http.build_request("POST", path, **given), stream=True)
+                if response.status_code >= 400:
+                    async with contextlib.aclosing(response):
+                        raise error_of(_answer(response, await response.aread()))
+        except TimeoutError as error:
+            raise overdue(self.url, patience) from error
+        except httpx.HTTPError as error:
+            raise _error(error, self.url, patience) from error
+        return response.headers.get("content-type", ""), self._chunks(response, whole, patience)
+
+    async def _chunks(
+        self, response: httpx.Response, whole: WholeCall, patience: Patience
+    ) -> AsyncGenerator[bytes, None]:
+        async with contextlib.aclosing(response):
+            try:
+                async for chunk in response.aiter_bytes():
+                    whole.left_s()
+                    yield chunk
+            except httpx.HTTPError as error:
+                raise _error(error, self.url, patience) from error
 
     async def get(self, path: str) -> Answered:
         """The answer to a GET. RuntimeError: it is closed."""

@@ -117,6 +117,8 @@ class StreamExecution:
                 self._ends.failed(call, hosted, answer)
             else:
                 call.finish(*answer)
+        except Exception as error:  # noqa: BLE001 - there is no thread for it
+            self._ends.failed(call, hosted, error)
         finally:
             call.finish(Cancelled(f"{hosted.where} was cancelled"))  # only when the task itself was
             self._ends.over(call)

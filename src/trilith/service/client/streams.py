@@ -1,0 +1,182 @@
+"""Streaming methods of a server: their items as iterators, and iterables as what they take.
+
+Rule 1: a call begins with the first step. Leaving the iterator, or closing it, ends the connection, and with it the
+    work.
+Rule 2: the items come as events, which tell a failure midway apart from an item; bytes come as they are.
+Rule 3: a call is sent again only before its first item, as other calls are; one that sends items never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from trilith.errors import InvalidInput, TrilithError
+from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_item
+from trilith.service.client.operations import Operation
+from trilith.service.client.retries import Tries
+from trilith.service.codecs import media
+from trilith.service.failure import Calling
+from trilith.service.streams.bridge import as_asynchronous
+from trilith.wire.sse import EventReader
+from trilith.wire.stream_formats import ERROR_EVENT, SSE
+
+if TYPE_CHECKING:
+    from trilith.service.client.transport import AsyncTransport, SyncTransport
+
+_STATUS_UNKNOWN: Final = 500
+
+
+class ItemReader:
+    """Cuts what comes into items.
+
+    Attributes:
+        failure: what the server said that went wrong, after all items before it.
+    """
+
+    def __init__(self, operation: Operation, content_type: str) -> None:
+        self._operation = operation
+        self._events = EventReader() if media.media_type(content_type) == SSE else None
+        self.failure: TrilithError | None = None
+
+    def push(self, chunk: bytes) -> Iterator[Any]:
+        """The items that are complete now."""
+        if self._events is None:
+            yield chunk
+            return
+        for name, data in self._events.push(chunk):
+            if name == ERROR_EVENT:
+                self.failure = decode_error(_STATUS_UNKNOWN, data, None)
+                return
+            yield decode_answer(self._operation, media.JSON, data)
+
+
+class SyncStreams:
+    """Calls of one method that wait."""
+
+    def __init__(
+        self, operation: Operation, transport: SyncTransport, calling: Calling, tries: Callable[[], Tries]
+    ) -> None:
+        self._operation = operation
+        self._transport = transport
+        self._calling = calling
+        self._tries = tries
+
+    def bound(self, signature: inspect.Signature) -> Callable[..., Any]:
+        """The function that calls it: it gives an iterator, or the one result."""
+        from trilith.service.client.connect import bound_body
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self._calling:
+                body = bound_body(self._operation, signature, args, kwargs)
+                if not self._operation.streams:
+                    content_type, chunks = self._open(body)
+                    return decode_answer(self._operation, content_type, b"".join(chunks))
+            return self._items(body)
+
+        return call
+
+    def _items(self, body: Body) -> Iterator[Any]:
+        with self._calling:
+            content_type, chunks = self._open(body)
+        reader = ItemReader(self._operation, content_type)
+        try:
+            while reader.failure is None:
+                with self._calling:
+                    chunk = next(chunks, None)
+                if chunk is None:
+                    return
+                yield from reader.push(chunk)
+            with self._calling:
+                raise reader.failure
+        finally:
+            chunks.close()  # type: ignore[attr-defined]  # a generator
+
+    def _open(self, body: Body) -> tuple[str, Iterator[bytes]]:
+        tries = self._tries()
+        while True:
+            patience = tries.patience(time.monotonic())
+            try:
+                return self._transport.open(self._operation.path, body, self._sent(body), patience)
+            except TrilithError as error:
+                if body.items is not None:
+                    raise
+                time.sleep(tries.wait_s(error, now=time.monotonic(), chance=random.random()))
+
+    def _sent(self, body: Body) -> Iterator[bytes] | None:
+        if body.items is None:
+            return None
+        if isinstance(body.items, AsyncIterable):
+            raise InvalidInput(f"{self._operation.method}: this client waits; give it a plain iterable")
+        return (encode_item(self._operation, item) for item in body.items)
+
+
+class AsyncStreams:
+    """Calls of one method on an event loop."""
+
+    def __init__(
+        self, operation: Operation, transport: AsyncTransport, calling: Calling, tries: Callable[[], Tries]
+    ) -> None:
+        self._operation = operation
+        self._transport = transport
+        self._calling = calling
+        self._tries = tries
+
+    def bound(self, signature: inspect.Signature) -> Callable[..., Any]:
+        """The function that calls it: it gives an asynchronous iterator, or a coroutine of the one result."""
+        from trilith.service.client.connect import bound_body
+
+        async def value(body: Body) -> Any:
+            with self._calling:
+                content_type, chunks = await self._open(body)
+                return decode_answer(self._operation, content_type, b"".join([chunk async for chunk in chunks]))
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self._calling:
+                body = bound_body(self._operation, signature, args, kwargs)
+            return self._items(body) if self._operation.streams else value(body)
+
+        return call
+
+    async def _items(self, body: Body) -> AsyncIterator[Any]:
+        with self._calling:
+            content_type, chunks = await self._open(body)
+        reader = ItemReader(self._operation, content_type)
+        try:
+            while reader.failure is None:
+                with self._calling:
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    return
+                for item in reader.push(chunk):
+                    yield item
+            with self._calling:
+                raise reader.failure
+        finally:
+            await chunks.aclose()
+
+    async def _open(self, body: Body) -> Any:
+        tries = self._tries()
+        while True:
+            patience = tries.patience(time.monotonic())
+            try:
+                return await self._transport.open(self._operation.path, body, self._sent(body), patience)
+            except TrilithError as error:
+                if body.items is not None:
+                    raise
+                await asyncio.sleep(tries.wait_s(error, now=time.monotonic(), chance=random.random()))
+
+    def _sent(self, body: Body) -> AsyncIterator[bytes] | None:
+        if body.items is None:
+            return None
+        items = as_asynchronous(body.items, in_thread=False)
+
+        async def encoded() -> AsyncIterator[bytes]:
+            async for item in items:
+                yield encode_item(self._operation, item)
+
+        return encoded()
