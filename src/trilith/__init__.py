@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from trilith.service.client import AsyncClient as AsyncClient
     from trilith.service.client import Client as Client
     from trilith.service.client import client as client
+    from trilith.service.constraints import ContentType as ContentType
+    from trilith.service.constraints import DType as DType
+    from trilith.service.constraints import Frame as Frame
+    from trilith.service.constraints import Shape as Shape
     from trilith.service.declare import api as api
     from trilith.service.declare import service as service
     from trilith.service.depends import depends as depends
@@ -37,6 +41,10 @@ _HOMES: Final = {
     "Client": "trilith.service.client",
     "client": "trilith.service.client",
     "Batch": "trilith.service.options",
+    "ContentType": "trilith.service.constraints",
+    "DType": "trilith.service.constraints",
+    "Frame": "trilith.service.constraints",
+    "Shape": "trilith.service.constraints",
     "Context": "trilith.core.context",
     "AccessRequest": "trilith.core.identity",
     "Identity": "trilith.core.identity",
@@ -59,13 +67,17 @@ __all__ = [
     "Client",
     "client",
     "Batch",
+    "ContentType",
     "Context",
     "AccessRequest",
     "Identity",
     "Counter",
     "Gauge",
     "Histogram",
+    "DType",
+    "Frame",
     "Runtime",
+    "Shape",
     "api",
     "context",
     "counter",

@@ -16,21 +16,34 @@ import msgspec
 
 from trilith.errors import InvalidConfig
 from trilith.service.codecs.request import accepted_types
-from trilith.service.codecs.result import offered_types
+from trilith.service.codecs.result import composite_in, offered_types
 from trilith.service.describe_rpc import GrpcDescription, describe_grpc
-from trilith.service.signature import Kind, MethodSignature, ValueType
+from trilith.service.kinds import Kind, ValueType
+from trilith.service.signature import MethodSignature
 from trilith.service.spec import MethodSpec, ServiceSpec, spec_of
 from trilith.service.streams.formats import streamed_types, taken_types
+
+
+class PartDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a result: see `ValueDescription`."""
+
+    kind: str
+    many: bool = False
+    dtype: str = ""
+    library: str = ""
 
 
 class ValueDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The type of one parameter or result.
 
     Attributes:
-        kind: `json`, `array`, `image`, `bytes` or `file`.
+        kind: `json`, `array`, `frame`, `image`, `bytes` or `file`.
         many: a list of them.
         optional: null is allowed.
         dtype: numpy's name of an array's dtype; "" when open.
+        library: the class of a frame: `dataframe`, `series` or `table`; `torch` of a tensor.
+        form: of a result of several parts: `tuple`, `object` or `mapping`; else "".
+        parts: what those parts are, by name; by `*` of a mapping.
         schema: JSON schema of the JSON form.
     """
 
@@ -39,6 +52,9 @@ class ValueDescription(msgspec.Struct, frozen=True, kw_only=True):
     many: bool = False
     optional: bool = False
     dtype: str = ""
+    library: str = ""
+    form: str = ""
+    parts: dict[str, PartDescription] = {}
 
 
 class ParameterDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +86,7 @@ class MethodDescription(msgspec.Struct, frozen=True, kw_only=True):
         root: the one parameter is the whole body.
         raw: name of the parameter that a raw (binary) body stands for; "" for none.
         npy: name of the parameter that an `application/x-npy` body stands for; "" for none.
+        frame: name of the parameter that a body of CSV, Parquet or Arrow stands for; "" for none.
         accepts: content types that it reads, the preferred one first.
         offers: content types that it can answer with, the default first.
         batch: None when single calls are not joined.
@@ -91,6 +108,7 @@ class MethodDescription(msgspec.Struct, frozen=True, kw_only=True):
     root: bool = False
     raw: str = ""
     npy: str = ""
+    frame: str = ""
     batch: BatchDescription | None = None
     idempotent: bool = False
     asynchronous: bool = True
@@ -249,6 +267,7 @@ def _method(method: MethodSpec, schemas: _Schemas) -> MethodDescription:
         root=signature.root,
         raw=signature.raw_parameter.name if signature.raw_parameter else "",
         npy=signature.npy_parameter.name if signature.npy_parameter else "",
+        frame=signature.frame_parameter.name if signature.frame_parameter else "",
         accepts=list(taken_types(signature.taken.value)) if signature.taken is not None else accepted_types(signature),
         offers=list(streamed_types(signature.result) if signature.streams else offered_types(signature.result)),
         batch=BatchDescription(max_size=batch.max_size, max_wait_ms=float(batch.max_wait_ms)) if batch else None,
@@ -272,6 +291,10 @@ def _jsonable(value: Any) -> Any:
         return msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError):
         return None
+
+
+def _part(one: ValueType) -> PartDescription:
+    return PartDescription(kind=one.kind.value, many=one.many, dtype=one.dtype, library=one.library)
 
 
 class _Schemas:
@@ -306,10 +329,14 @@ class _Schemas:
 
     def value(self, method: MethodSpec, parameter: str, value: ValueType) -> ValueDescription:
         side = "validation" if parameter else "serialization"
+        composite = None if parameter else composite_in(value)
         return ValueDescription(
+            form="" if composite is None else composite.form,
+            parts={} if composite is None else {name: _part(one) for name, one in composite.fields.items()},
             kind=value.kind.value,
             many=value.many,
             optional=value.optional or value.annotation in (None, type(None)),
             dtype=value.dtype if value.kind is Kind.ARRAY else "",
+            library=value.library,
             schema=self._found[(self._key(method, parameter), side)],
         )

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from trilith.service.streams.call import StreamServiceCall
 
 _LARGE_BYTES: Final = 64 * 1024
+_METAS: Final = 32
+_NOT_ASKED: Final = (NATIVE_CONTENT_TYPE, MESSAGE_CONTENT_TYPE)  # whose answers are of the same encoding
+_ANYTHING: Final = "*/*"
 _now: Final = time.monotonic
 _END: Final = ResultMeta("")
 
@@ -62,6 +65,7 @@ class HostedMethod:
         self.item_decoder = None if signature.taken is None else ItemDecoder(signature.taken, spec.where)
         self._items = ItemEncoder(signature.result, self._encoder, spec.where) if signature.streams else None
         self.ordinary = not (self.batched or self.streaming)
+        self._check_accept = self._encoder.check_accept
 
     def prepare(self) -> None:
         """Builds the codecs.
@@ -76,6 +80,13 @@ class HostedMethod:
         if self.item_decoder is not None:
             self.item_decoder.prepare()
 
+    def short(self, meta: CallMeta) -> bool:
+        """Whether a call goes the short way that `plain` is: JSON in, JSON out, and nothing else is asked for."""
+        if not self.plain or meta.content_type != JSON or meta.trace or meta.query:
+            return False
+        accept = meta.headers.get("accept") if meta.headers else None
+        return accept is None or accept in (_ANYTHING, JSON)
+
     def heavy_body(self, call: ServiceCall) -> bool:
         """Whether decoding this body would hold up an event loop."""
         if sum(len(buffer) for buffer in call.buffers) <= _LARGE_BYTES:
@@ -87,7 +98,10 @@ class HostedMethod:
 
         Raises:
             InvalidInput: the body is not what the signature says.
+            NotAcceptable: the caller takes none of the content types of the answer.
         """
+        if not self.streams and call.meta.content_type not in _NOT_ASKED and call.meta.headers:
+            self._check_accept(call.meta.headers.get("accept"))
         if self._decoder.files:
             call.folder = RequestFolder(self._uploads)
         if call.meta.content_type == MESSAGE_CONTENT_TYPE:
@@ -128,7 +142,9 @@ class HostedMethod:
             return answer_meta(content_type, context, trace=call.meta.trace), buffers
         meta = self._metas.get(content_type)
         if meta is None:
-            meta = self._metas[content_type] = ResultMeta(content_type)
+            meta = ResultMeta(content_type)
+            if len(self._metas) < _METAS:  # a form has a boundary that never comes again
+                self._metas[content_type] = meta
         return meta, buffers
 
     def _message_codec(self) -> BoundMethod:

@@ -158,9 +158,7 @@ class ServiceHost:
             return
         self._begin(call, hosted)
         if hosted.asynchronous:
-            meta = call.meta
-            short = hosted.plain and meta.content_type == JSON and not meta.trace and not meta.query
-            run = self._run_plain if short else self._run_asynchronous
+            run = self._run_plain if hosted.short(call.meta) else self._run_asynchronous
             task = self._loop.create_task(run(hosted, call))
             call.abort = self._abort_one
         else:

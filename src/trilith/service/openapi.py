@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from trilith import errors
-from trilith.service.describe import AppDescription, MethodDescription, ParameterDescription, ValueDescription
+from trilith.service.describe import (
+    AppDescription,
+    MethodDescription,
+    ParameterDescription,
+    PartDescription,
+    ValueDescription,
+)
 from trilith.wire.http_status import status_of
 
 _FORM: Final = "multipart/form-data"
 _JSON: Final = "application/json"
+_TEXT: Final = "text/plain"
 _SCALARS: Final = ("string", "integer", "number", "boolean", "null")
 _BINARY_KINDS: Final = ("image", "bytes", "file")
 _ERROR: Final[dict[str, Any]] = {
@@ -34,6 +43,7 @@ _ERROR: Final[dict[str, Any]] = {
 _FAILURES: Final[dict[type[errors.TrilithError], str]] = {
     errors.InvalidInput: "The request is not what the method declares.",
     errors.PayloadTooLarge: "The body is over the server's limit.",
+    errors.NotAcceptable: "`Accept` has none of the content types that the method answers with.",
     errors.UnsupportedMediaType: "The content type is not one that the method reads.",
     errors.QueueFull: "Too many requests are waiting; `Retry-After` says when to come back.",
     errors.ServiceError: "The method failed.",
@@ -85,8 +95,16 @@ def _operation(description: AppDescription, method: MethodDescription, *, alias:
             "root": method.root,
             "raw": method.raw,
             "npy": method.npy,
+            "frame": method.frame,
             "parameters": [_extension(parameter) for parameter in method.parameters],
-            "result": {"kind": method.result.kind, "many": method.result.many, "dtype": method.result.dtype},
+            "result": {
+                "kind": method.result.kind,
+                "many": method.result.many,
+                "dtype": method.result.dtype,
+                "library": method.result.library,
+                "form": method.result.form,
+                "parts": {name: msgspec.to_builtins(part) for name, part in method.result.parts.items()},
+            },
             "timeout_s": method.timeout_s,
             "idempotent": method.idempotent,
             "streams": method.streams,
@@ -124,7 +142,7 @@ def _query(method: MethodDescription) -> list[dict[str, Any]]:
             for parameter in method.parameters
             if parameter.value.kind == "json"
         ]
-    whole = [name for name in (method.raw, method.npy) if name]
+    whole = [name for name in (method.raw, method.npy, method.frame) if name]
     if not whole:
         return []
     return [
@@ -171,6 +189,8 @@ def _body(method: MethodDescription, media: str) -> dict[str, Any]:
         return _object(method.parameters, {p.name: _with_default(p) for p in method.parameters})
     if media == _FORM:
         return _object(method.parameters, {p.name: _form_field(p.value) for p in method.parameters})
+    if media == _TEXT:
+        return {"type": "string"}
     return _file(media)
 
 
@@ -207,4 +227,27 @@ def _items(media: str, item: dict[str, Any]) -> dict[str, Any]:
 def _answers(method: MethodDescription) -> dict[str, Any]:
     if method.streams:
         return {media: _items(media, method.result.schema) for media in method.offers}
-    return {media: {"schema": method.result.schema if media == _JSON else _file(media)} for media in method.offers}
+    return {media: {"schema": _answer(method, media)} for media in method.offers}
+
+
+def _answer(method: MethodDescription, media: str) -> dict[str, Any]:
+    if media == _JSON:
+        return method.result.schema
+    if media == _FORM:
+        return _parts(method.result)
+    return {"type": "string"} if media == _TEXT else _file(media)
+
+
+def _parts(result: ValueDescription) -> dict[str, Any]:
+    """The schema of an answer of several parts: a form, whose fields are the parts."""
+    fields = {name: _part(part) for name, part in result.parts.items()}
+    if result.form == "mapping":
+        return {"type": "object", "additionalProperties": next(iter(fields.values()))}
+    return {"type": "object", "properties": fields}
+
+
+def _part(part: PartDescription) -> dict[str, Any]:
+    if part.kind not in _BINARY_KINDS:
+        return {}
+    one = _file("image/*" if part.kind == "image" else "application/octet-stream")
+    return {"type": "array", "items": one} if part.many else one

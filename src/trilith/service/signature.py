@@ -1,24 +1,29 @@
-"""What the annotations of a method say: the kind of each value, and with it the wire formats.
+"""What the annotations of a method say.
 
-Rule 1: annotations are read once, at declaration; a request never looks at them.
-Rule 2: this file imports neither numpy nor PIL nor pydantic. A class of theirs can only stand in an annotation when the
-user's program has imported them, so `sys.modules` is asked.
+Rule: annotations are read once, at declaration; a request never looks at them.
 """
 
 from __future__ import annotations
 
 import collections.abc
-import enum
 import inspect
-import pathlib
-import sys
-import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from trilith.errors import InvalidConfig
+from trilith.service.kinds import BINARY_KINDS as BINARY_KINDS
+from trilith.service.kinds import Kind as Kind
+from trilith.service.kinds import ValueType as ValueType
+from trilith.service.kinds import array_dtype as array_dtype
+from trilith.service.kinds import bare as bare
+from trilith.service.kinds import is_message as is_message
+from trilith.service.kinds import is_plain as is_plain
+from trilith.service.kinds import kind_of as kind_of
+from trilith.service.kinds import read_type as read_type
+from trilith.service.kinds import shown_type as shown_type
+from trilith.service.kinds import union_members as union_members
 
 _POSITIONAL_ONLY: Final = inspect.Parameter.POSITIONAL_ONLY
 _KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
@@ -36,40 +41,6 @@ _ASYNC_TAKEN: Final = (collections.abc.AsyncIterator, collections.abc.AsyncItera
 _PLAIN_TAKEN: Final = (collections.abc.Iterator,)  # an Iterable[T] that is taken is a list
 MISSING: Final = inspect.Parameter.empty
 """Stands for the default of a parameter that has none."""
-
-
-class Kind(enum.StrEnum):
-    """How a value travels."""
-
-    JSON = "json"
-    ARRAY = "array"
-    IMAGE = "image"
-    BYTES = "bytes"
-    FILE = "file"
-
-
-BINARY_KINDS: Final = frozenset({Kind.IMAGE, Kind.BYTES, Kind.FILE})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueType:
-    """The type of one parameter or result.
-
-    Attributes:
-        annotation: the annotation itself.
-        kind: how the value (or each item of a list) travels.
-        many: a list of values of a kind other than JSON.
-        optional: None is allowed too.
-        plain: JSON types alone (int, float, str, bool, None, list, dict): the fast decoder can read it.
-        dtype: numpy's name of an array's dtype, or "" when the annotation leaves it open.
-    """
-
-    annotation: Any
-    kind: Kind = Kind.JSON
-    many: bool = False
-    optional: bool = False
-    plain: bool = False
-    dtype: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,104 +95,27 @@ class MethodSignature:
     @property
     def npy_parameter(self) -> ParameterType | None:
         """The parameter that an `application/x-npy` body stands for: the only array, the others having defaults."""
-        arrays = [p for p in self.parameters if p.value.kind is Kind.ARRAY and not p.value.many]
-        others = [p for p in self.parameters if p.required and p not in arrays]
-        return arrays[0] if len(arrays) == 1 and not others else None
+        return self._only(Kind.ARRAY)
 
+    @property
+    def frame_parameter(self) -> ParameterType | None:
+        """The parameter that a body of CSV, Parquet or Arrow stands for: the only frame, the others having defaults."""
+        return self._only(Kind.FRAME)
 
-def _loaded(module: str, name: str) -> Any:
-    found = sys.modules.get(module)
-    return getattr(found, name, None) if found is not None else None
+    @property
+    def text_parameter(self) -> ParameterType | None:
+        """The parameter that a body of `text/plain` stands for: the only text, the others having defaults.
 
+        None where the method reads a raw body of any type.
+        """
+        texts = [p for p in self.parameters if bare(p.value.annotation) is str and (p.required or self.root)]
+        others = [p for p in self.parameters if p.required and p not in texts]
+        return texts[0] if len(texts) == 1 and not others and self.raw_parameter is None else None
 
-def _bare(annotation: Any) -> Any:
-    while typing.get_origin(annotation) is typing.Annotated:
-        annotation = typing.get_args(annotation)[0]
-    return annotation
-
-
-def is_array(annotation: Any) -> bool:
-    """Whether an annotation is `numpy.ndarray` or `NDArray[...]`."""
-    array = _loaded("numpy", "ndarray")
-    return array is not None and (annotation is array or typing.get_origin(annotation) is array)
-
-
-def is_image(annotation: Any) -> bool:
-    """Whether an annotation is `PIL.Image.Image`."""
-    image = _loaded("PIL.Image", "Image")
-    return image is not None and annotation is image
-
-
-def is_message(annotation: Any) -> bool:
-    """Whether an annotation is a class of protobuf messages, as `protoc` makes them."""
-    message = _loaded("google.protobuf.message", "Message")
-    return message is not None and isinstance(annotation, type) and issubclass(annotation, message)
-
-
-def array_dtype(annotation: Any) -> str:
-    """numpy's name of the dtype in `NDArray[...]`, or "" when it is left open."""
-    generic = _loaded("numpy", "generic")
-    dtype_arguments = typing.get_args(annotation)[1:2]
-    for scalar in typing.get_args(dtype_arguments[0]) if dtype_arguments else ():
-        if isinstance(scalar, type) and issubclass(scalar, generic):
-            try:
-                return str(_loaded("numpy", "dtype")(scalar))
-            except TypeError:  # an abstract scalar type, such as numpy.floating, names no dtype
-                return ""
-    return ""
-
-
-def kind_of(annotation: Any) -> Kind:
-    """How one value of that type travels; what is none of the special types is JSON."""
-    bare = _bare(annotation)
-    if is_array(bare):
-        return Kind.ARRAY
-    if is_image(bare):
-        return Kind.IMAGE
-    if bare is bytes or bare is bytearray or bare is memoryview:
-        return Kind.BYTES
-    if isinstance(bare, type) and issubclass(bare, pathlib.PurePath):
-        return Kind.FILE
-    return Kind.JSON
-
-
-def union_members(annotation: Any) -> tuple[Any, ...] | None:
-    """The members of `A | B` or `Union[A, B]`, or None when it is no union."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return typing.get_args(annotation)
-    return None
-
-
-def is_plain(annotation: Any) -> bool:
-    """Whether a type is made of JSON's own types alone."""
-    if annotation in (int, float, str, bool, None, type(None), list, dict):
-        return True
-    members = union_members(annotation)
-    if members is not None:
-        return all(is_plain(member) for member in members)
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is list:
-        return is_plain(arguments[0])
-    if origin is dict:
-        return arguments[0] is str and is_plain(arguments[1])
-    return False
-
-
-def read_type(annotation: Any) -> ValueType:
-    """What an annotation says of a value."""
-    inner, optional, many = _bare(annotation), False, False
-    members = union_members(inner)
-    if members is not None and type(None) in members and len(members) == 2:
-        optional = True
-        inner = _bare(next(member for member in members if member is not type(None)))
-    if typing.get_origin(inner) is list and kind_of(typing.get_args(inner)[0]) is not Kind.JSON:
-        many = True
-        inner = _bare(typing.get_args(inner)[0])
-    kind = kind_of(inner)
-    if kind is Kind.JSON:
-        return ValueType(annotation=annotation, optional=optional, plain=is_plain(annotation))
-    dtype = array_dtype(inner) if kind is Kind.ARRAY else ""
-    return ValueType(annotation=annotation, kind=kind, many=many, optional=optional, dtype=dtype)
+    def _only(self, kind: Kind) -> ParameterType | None:
+        found = [p for p in self.parameters if p.value.kind is kind and not p.value.many]
+        others = [p for p in self.parameters if p.required and p not in found]
+        return found[0] if len(found) == 1 and not others else None
 
 
 def resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -313,10 +207,10 @@ def read_signature(
 
 def _item_type(annotation: Any, kinds: tuple[Any, ...]) -> Any:
     """The type of the items of a stream; None when the annotation is none of the kinds, `Any` when it does not say."""
-    bare = _bare(annotation)
-    if (typing.get_origin(bare) or bare) not in kinds:
+    inner = bare(annotation)
+    if (typing.get_origin(inner) or inner) not in kinds:
         return None
-    arguments = typing.get_args(bare)
+    arguments = typing.get_args(inner)
     return arguments[0] if arguments else Any
 
 
@@ -425,11 +319,11 @@ def _result(hints: dict[str, Any], where: str, batched: bool) -> ValueType:
 
 
 def _item(annotation: Any, where: str) -> Any:
-    if typing.get_origin(_bare(annotation)) is not list:
+    if typing.get_origin(bare(annotation)) is not list:
         raise InvalidConfig(
             f"{where} of a batched method must be list[...], one item a call; got {shown_type(annotation)}"
         )
-    return typing.get_args(_bare(annotation))[0]
+    return typing.get_args(bare(annotation))[0]
 
 
 def _check_item(annotation: Any, where: str) -> None:
@@ -443,10 +337,3 @@ def _check_not_stream(annotation: Any, where: str) -> None:
         raise InvalidConfig(
             f"{where} is a stream ({shown_type(annotation)}), which has no place there: write list[...]"
         )
-
-
-def shown_type(annotation: Any) -> str:
-    """An annotation as a person would write it."""
-    if isinstance(annotation, type) and not typing.get_args(annotation):
-        return annotation.__name__
-    return str(annotation).replace("typing.", "")

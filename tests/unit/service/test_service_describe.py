@@ -232,7 +232,7 @@ def test_what_the_query_string_gives_beside_a_whole_body_is_listed():
 def test_documentation_becomes_summary_and_description():
     operation = DOCUMENT["paths"]["/read"]["post"]
     assert (operation["summary"], operation["description"]) == ("Reads one page.", "Slowly.")
-    assert set(operation["responses"]) == {"200", "400", "413", "415", "429", "500", "503", "504"}
+    assert set(operation["responses"]) == {"200", "400", "406", "413", "415", "429", "500", "503", "504"}
     assert "requestBody" not in DOCUMENT["paths"]["/"]["post"]
 
 

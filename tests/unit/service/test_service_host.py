@@ -265,7 +265,7 @@ def test_stopping_answers_what_still_runs():
 
 def test_the_context_of_a_call(serve):
     async def scenario(hosted):
-        assert await hosted.body("about", accept="x/y") == b'["r1","x/y","False"]'
+        assert await hosted.body("about", accept="x/y, */*") == b'["r1","x/y, */*","False"]'
         assert await hosted.body("about", trace=True) == b'["r1","","True"]'
         assert await hosted.body("about_in_thread") == b'"r1"'
 

@@ -216,7 +216,6 @@ def test_an_image_is_answered_as_png_by_default(call_once):
         ("image/webp;q=0.9, image/png;q=0.5", "image/webp"),
         ("image/*", "image/png"),
         ("text/html, */*;q=0.1", "image/png"),
-        ("text/html", "image/png"),
         ("application/json", "application/json"),
     ],
 )

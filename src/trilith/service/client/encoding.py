@@ -12,8 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from trilith.errors import InvalidInput, TrilithError, error_from_code
-from trilith.service.client.operations import Operation, Parameter
-from trilith.service.codecs import media
+from trilith.service.client.operations import Operation, Parameter, Part, Result
+from trilith.service.codecs import media, multipart
+from trilith.service.codecs.answers import unquoted
+from trilith.service.codecs.multipart import parse_form
+from trilith.service.composites import EVERY
+from trilith.service.kinds import Kind, ValueType
 from trilith.wire.http_status import error_of_status
 from trilith.wire.stream_formats import JSON_LINES, line
 
@@ -24,6 +28,7 @@ _TAKES: Final = {
     "image": "a PIL image, bytes, or a pathlib.Path",
     "bytes": "bytes, or a pathlib.Path",
     "file": "a pathlib.Path, or bytes",
+    "frame": "a frame of pandas, a table of pyarrow, or a pathlib.Path",
 }
 
 
@@ -57,7 +62,7 @@ def encode_arguments(operation: Operation, arguments: dict[str, Any]) -> Body:
     try:
         if len(arguments) == 1 and len(binary) == 1:
             [(name, value)] = arguments.items()
-            if name in (operation.raw, operation.npy) and parameters[name].kind != "file":
+            if name in (operation.raw, operation.npy, operation.frame) and parameters[name].kind != "file":
                 _, content, content_type = _as_file(parameters[name], value)
                 return Body(accept=accept, content=content, content_type=content_type)
         if binary:
@@ -101,8 +106,12 @@ def encode_item(operation: Operation, value: Any) -> bytes:
 
 
 def _accept(operation: Operation) -> str:
+    if operation.result.form and media.FORM in operation.offers:
+        return f"{media.FORM}, {media.NPY};q=0.9, {media.ARROW};q=0.9, {media.JSON};q=0.5"
     if media.NPY in operation.offers and not operation.result.many:
         return f"{media.NPY}, {media.JSON};q=0.5"
+    if media.ARROW in operation.offers and not operation.result.many:
+        return f"{media.ARROW}, {media.JSON};q=0.5"
     return f"{operation.offers[0]}, */*;q=0.5" if operation.offers else "*/*"
 
 
@@ -111,7 +120,14 @@ def _is_binary(parameter: Parameter, value: Any) -> bool:
         numpy = sys.modules.get("numpy")
         items = value if parameter.many and isinstance(value, list) else [value]
         return numpy is not None and all(isinstance(item, numpy.ndarray) for item in items)
+    if parameter.kind == "frame":
+        items = value if parameter.many and isinstance(value, list) else [value]
+        return all(_is_frame(item) or isinstance(item, pathlib.PurePath) for item in items)
     return parameter.kind != "json"
+
+
+def _is_frame(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] in ("pandas", "pyarrow")
 
 
 def _fields(parameter: Parameter, value: Any) -> list[FileField]:
@@ -137,6 +153,10 @@ def _as_file(parameter: Parameter, value: Any) -> tuple[str | None, bytes, str]:
         from trilith.service.codecs import arrays
 
         return f"{parameter.name}.npy", arrays.to_npy(value), media.NPY
+    if parameter.kind == "frame":
+        from trilith.service.codecs import frames, table_files
+
+        return f"{parameter.name}.arrows", table_files.to_file(frames.to_table(value), media.ARROW), media.ARROW
     if parameter.kind == "image" and "PIL.Image" in sys.modules:
         from trilith.service.codecs import images
 
@@ -161,6 +181,10 @@ def _plain(value: Any) -> Any:
     numpy, image = sys.modules.get("numpy"), sys.modules.get("PIL.Image")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
         return value.tolist()
+    if _is_frame(value):
+        from trilith.service.codecs import frames
+
+        return frames.to_json(value)
     if image is not None and isinstance(value, image.Image):
         from trilith.service.codecs import images
 
@@ -170,16 +194,47 @@ def _plain(value: Any) -> Any:
 
 def decode_answer(operation: Operation, content_type: str, body: bytes) -> Any:
     """The result of a call."""
-    kind, result = media.media_type(content_type), operation.result
-    if kind == media.NPY:
+    result = operation.result
+    if result.form and media.media_type(content_type) == media.FORM:
+        return _of_parts(result, parse_form(content_type, body))
+    return _value(result, content_type, body)
+
+
+def _of_parts(result: Result, parts: list[multipart.Part]) -> Any:
+    """The value of an answer of several parts: a tuple, or a dict."""
+    grouped: dict[str, list[multipart.Part]] = {}
+    for part in parts:
+        grouped.setdefault(unquoted(part.name), []).append(part)
+    names = list(grouped) if result.form == "mapping" else list(result.parts)
+    found = {}
+    for name in names:
+        one, given = result.parts[EVERY if result.form == "mapping" else name], grouped.get(name, [])
+        values = [_value(msgspec.structs.replace(one, many=False), part.content_type, part.body) for part in given]
+        if one.many:
+            found[name] = None if values == [None] else values
+        elif values:
+            found[name] = values[0]
+    return tuple(found.values()) if result.form == "tuple" else found
+
+
+def _value(result: Part, content_type: str, body: bytes) -> Any:
+    kind = media.media_type(content_type)
+    if kind == media.NPY and result.kind == "array":
         from trilith.service.codecs import arrays
 
         return arrays.from_npy(body)
-    if media.is_json(kind):
+    if kind in media.FRAMES and result.kind == "frame":
+        from trilith.service.codecs import frames, table_files
+
+        return frames.from_table(table_files.from_file(body, kind, None), result.library or "dataframe")
+    if media.is_json(kind) and result.kind not in ("bytes", "file"):
         value = msgspec.json.decode(body)
         if value is None or result.kind == "json":
             return value
-        return [_special(item, operation) for item in value] if result.many else _special(value, operation)
+        return [_special(item, result) for item in value] if result.many else _special(value, result)
+    if media.is_json(kind) and (result.many or body == b"null"):
+        value = msgspec.json.decode(body)
+        return value if value is None else [_special(item, result) for item in value]
     if kind.startswith("image/") and result.kind == "image":
         from trilith.service.codecs import images
 
@@ -187,13 +242,18 @@ def decode_answer(operation: Operation, content_type: str, body: bytes) -> Any:
     return body
 
 
-def _special(value: Any, operation: Operation) -> Any:
-    if operation.result.kind == "array":
+def _special(value: Any, result: Part) -> Any:
+    if result.kind == "array":
         from trilith.service.codecs import arrays
 
-        return arrays.from_nested(value, operation.result.dtype)
+        return arrays.from_nested(value, result.dtype)
+    if result.kind == "frame":
+        from trilith.service.codecs import frames
+
+        one = ValueType(annotation=None, kind=Kind.FRAME, library=result.library or "dataframe")
+        return frames.from_json(value, one)
     raw = base64.b64decode(value)
-    if operation.result.kind == "image":
+    if result.kind == "image":
         from trilith.service.codecs import images
 
         return images.decode_image(raw)

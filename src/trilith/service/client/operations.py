@@ -20,11 +20,18 @@ _JSON_TYPES: Final = {
 }
 _GIVEN: Final = {
     "array": "numpy.ndarray",
+    "frame": "pandas.DataFrame | pyarrow.Table",
     "image": "PIL.Image.Image | bytes | pathlib.Path",
     "bytes": "bytes",
     "file": "pathlib.Path | bytes",
 }
-_RETURNED: Final = {"array": "numpy.ndarray", "image": "PIL.Image.Image", "bytes": "bytes", "file": "bytes"}
+_RETURNED: Final = {
+    "array": "numpy.ndarray",
+    "frame": "pandas.DataFrame",
+    "image": "PIL.Image.Image",
+    "bytes": "bytes",
+    "file": "bytes",
+}
 _DEEPEST: Final = 8
 
 
@@ -41,12 +48,20 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] = {}
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """The result, as `x-trilith` describes it."""
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A result, or one part of one, as `x-trilith` describes it."""
 
     kind: str = "json"
     many: bool = False
     dtype: str = ""
+    library: str = ""
+
+
+class Result(Part, frozen=True, kw_only=True):
+    """The result: of several parts where it has a `form` (`tuple`, `object`, `mapping`)."""
+
+    form: str = ""
+    parts: dict[str, Part] = {}
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +73,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         root: the one parameter is the whole body.
         raw: the parameter that a raw body stands for, "" for none.
         npy: the parameter that an `application/x-npy` body stands for, "" for none.
+        frame: the parameter that a body of CSV, Parquet or Arrow stands for, "" for none.
         timeout_s: its own time limit in seconds, or None when the server does not say.
         idempotent: a call may run twice.
         offers: content types of the answer, the default first.
@@ -74,6 +90,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     root: bool = False
     raw: str = ""
     npy: str = ""
+    frame: str = ""
     alias: bool = False
     timeout_s: float | None = None
     idempotent: bool = False

@@ -19,6 +19,16 @@ from trilith.core.temporary_folder import NO_ROOM, make_folder
 from trilith.errors import Cancelled, CapacityError
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._ -]+")
+_ENDINGS: Final = {  # of types that Python's own list lacks, in one version or another
+    "audio/wav": ".wav",
+    "audio/x-wav": ".wav",
+    "audio/flac": ".flac",
+    "audio/ogg": ".ogg",
+    "audio/mp4": ".m4a",
+    "image/webp": ".webp",
+    "application/parquet": ".parquet",
+    "application/vnd.apache.parquet": ".parquet",
+}
 _MAX_NAME: Final = 100
 
 
@@ -27,7 +37,8 @@ def safe_name(filename: str | None, content_type: str = "") -> str:
     last = re.split(r"[/\\]", (filename or "").replace("\0", ""))[-1]
     cleaned = _UNSAFE.sub("_", last).strip(" .")
     if not cleaned:
-        cleaned = "upload" + (mimetypes.guess_extension(content_type.partition(";")[0].strip()) or "")
+        kind = content_type.partition(";")[0].strip().lower()
+        cleaned = "upload" + (_ENDINGS.get(kind) or mimetypes.guess_extension(kind) or "")
     if len(cleaned) > _MAX_NAME:
         stem, dot, extension = cleaned.rpartition(".")
         cleaned = cleaned[:_MAX_NAME] if not dot or len(extension) > 20 else f"{stem[: _MAX_NAME - 21]}.{extension}"

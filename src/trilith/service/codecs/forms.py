@@ -14,26 +14,29 @@ import msgspec
 
 from trilith.errors import InvalidInput
 from trilith.service.codecs import media
+from trilith.service.codecs.charsets import decoded
 from trilith.service.codecs.files import RequestFolder
 from trilith.service.codecs.multipart import Part
-from trilith.service.signature import Kind, MethodSignature, ParameterType
+from trilith.service.codecs.native import Buffer
+from trilith.service.kinds import Kind
+from trilith.service.signature import MethodSignature, ParameterType
 
 if TYPE_CHECKING:
     from trilith.service.codecs.types import Adapter
 
 _MAX_QUERY_FIELDS: Final = 100
 
-ReadBinary = Callable[[ParameterType, bytes, str | None, str, RequestFolder | None], Any]
-"""An image, bytes or file of a parameter, its content, the client's file name and content type, and the folder."""
+ReadPart = Callable[[ParameterType, bytes, str | None, str, RequestFolder | None], Any]
+"""A parameter that is no JSON, its content, the client's file name and content type, and the folder for files."""
 
 
 class FormReader:
     """Reads the forms and query strings of one method."""
 
-    def __init__(self, signature: MethodSignature, where: str, read_binary: ReadBinary) -> None:
+    def __init__(self, signature: MethodSignature, where: str, read_part: ReadPart) -> None:
         self._signature = signature
         self._where = where
-        self._read_binary = read_binary
+        self._read_part = read_part
         self._parameters = {parameter.name: parameter for parameter in signature.parameters}
         self._adapters: dict[str, Adapter] = {}
 
@@ -86,31 +89,40 @@ class FormReader:
         return f"expected {', '.join(self._parameters) or 'none'}"
 
     def _field(self, parameter: ParameterType, parts: list[Part], folder: RequestFolder | None) -> Any:
-        kind = parameter.value.kind
-        if kind in (Kind.IMAGE, Kind.BYTES, Kind.FILE):
-            values = [self._read_binary(parameter, p.body, p.filename, p.content_type, folder) for p in parts]
-        elif kind is Kind.ARRAY:
-            values = [self._array(parameter, part) for part in parts]
-        else:
+        if parameter.value.kind is Kind.JSON:
             return self._json(parameter, parts)
+        values = [self._read_part(parameter, p.body, p.filename, p.content_type, folder) for p in parts]
         if parameter.value.many:
-            return values
+            return self.checked(parameter, values)
         if len(values) > 1:
             raise InvalidInput(f"{self._where}: the form gives `{parameter.name}` {len(values)} times; expected once")
-        return values[0]
+        return self.checked(parameter, values[0])
 
-    def _array(self, parameter: ParameterType, part: Part) -> Any:
-        from trilith.service.codecs import arrays
+    def checked(self, parameter: ParameterType, value: Any) -> Any:
+        """A value that is not JSON, with what else `Annotated` asks of it: `Field(max_length=...)`, say.
+
+        Raises:
+            InvalidInput: it is not so.
+        """
+        if not parameter.value.metadata:
+            return value
+        from trilith.service.codecs import types
+
+        validator = types.value_validator(self._adapter(parameter))
+        return types.read_value(validator, value, f"{self._where}: {parameter.name}")
+
+    def read_text(self, parameter: ParameterType, body: Buffer, content_type: str) -> Any:
+        """The text that is a whole body.
+
+        Raises:
+            InvalidInput: it is none in its charset, or not as declared.
+            UnsupportedMediaType: there is no such charset.
+        """
+        from trilith.service.codecs import types
 
         where = f"{self._where}: {parameter.name}"
-        try:
-            if part.body.startswith(b"\x93NUMPY"):
-                return arrays.check_array(arrays.from_npy(part.body), parameter.value.dtype)
-            return arrays.from_nested(msgspec.json.decode(part.body), parameter.value.dtype)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidInput(f"{where}: expected an array as nested lists in JSON, or a .npy file") from error
-        except InvalidInput as error:
-            raise InvalidInput(f"{where}: {error.message}") from error
+        text = _decoded(bytes(body), media.charset(content_type), where)
+        return types.read_json(self._adapter(parameter), msgspec.json.encode(text), where)
 
     def _json(self, parameter: ParameterType, parts: list[Part]) -> Any:
         where = f"{self._where}: {parameter.name}"
@@ -136,7 +148,11 @@ class FormReader:
 
 
 def _text(part: Part, where: str) -> str:
+    return _decoded(part.body, media.charset(part.content_type), where)
+
+
+def _decoded(raw: bytes, charset: str, where: str) -> str:
     try:
-        return part.body.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{where}: a field of a form is UTF-8 text: {error}") from error
+        return decoded(raw, charset)
+    except InvalidInput as error:
+        raise type(error)(f"{where}: {error.message}") from error

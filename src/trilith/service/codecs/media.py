@@ -12,11 +12,30 @@ FORM: Final = "multipart/form-data"
 URLENCODED: Final = "application/x-www-form-urlencoded"
 BINARY: Final = "application/octet-stream"
 NPY: Final = "application/x-npy"
+TEXT: Final = "text/plain"
+PLAIN_TEXT: Final = "text/plain; charset=utf-8"
+CSV: Final = "text/csv"
+PARQUET: Final = "application/vnd.apache.parquet"
+PARQUETS: Final = (PARQUET, "application/parquet", "application/x-parquet")
+ARROW: Final = "application/vnd.apache.arrow.stream"
+ARROW_FILE: Final = "application/vnd.apache.arrow.file"
+ARROWS: Final = (ARROW, ARROW_FILE)
+FRAMES: Final = (CSV, *PARQUETS, *ARROWS)
+"""What a frame is read from and written as, JSON left out."""
 
 
 def media_type(content_type: str) -> str:
     """`application/json` of `Application/JSON; charset=utf-8`."""
     return content_type.partition(";")[0].strip().lower()
+
+
+def charset(content_type: str) -> str:
+    """The `charset` of a content type in lower case, "" when it has none."""
+    for parameter in content_type.split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip('"').lower()
+    return ""
 
 
 def is_json(media: str) -> bool:
@@ -31,3 +50,8 @@ def preferred(accept: str | None, offered: Sequence[str]) -> str:
     """
     found = best(accept, offered)
     return offered[0] if found is None else found
+
+
+def accepted(accept: str | None, offered: Sequence[str]) -> bool:
+    """Whether a caller takes one of the offered types; one that says nothing takes all."""
+    return accept is None or not accept.strip() or best(accept, offered) is not None

@@ -6,7 +6,7 @@ Rule 3: the header says shape and dtype, the annotations of the called method sa
 travel as their fields, and are built again where the annotation asks for them.
 
 An extension in the header stands for a buffer: code 1 an array `[buffer, dtype, shape]`, code 2 an image
-`[buffer, mode, size]`, code 3 bytes `[buffer]`. Buffer 0 is the header itself.
+`[buffer, mode, size]`, code 3 bytes `[buffer]`, code 4 a frame `[buffer, class]`. Buffer 0 is the header itself.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ Buffer = bytes | bytearray | memoryview
 _ARRAY: Final = 1
 _IMAGE: Final = 2
 _BYTES: Final = 3
+_FRAME: Final = 4
+_FRAME_LIBRARIES: Final = ("pandas", "pyarrow")
 _INLINE_BYTES: Final = 256  # smaller ones are cheaper inside the header than as a buffer of their own
 
 _encode_place: Final = msgspec.msgpack.Encoder().encode
@@ -66,10 +68,23 @@ class _Packer:
 
             mode, size, pixels, known = images.to_raw(value)
             return self._aside(_IMAGE, pixels, mode, size, known)
+        if type(value).__module__.partition(".")[0] in _FRAME_LIBRARIES:
+            from trilith.service.codecs import frames
+
+            stream, library = frames.to_ipc(value)
+            return self._aside(_FRAME, stream, library)
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.Tensor):
+            from trilith.service.codecs import tensors
+
+            return self.hook(tensors.plain_array(value))
         if hasattr(type(value), "__pydantic_fields__"):
             from trilith.service.codecs import types
 
-            return {key: self.shallow(field) for key, field in types.to_builtins(value).items()}
+            fields = types.to_builtins(value)
+            if isinstance(fields, dict):
+                return {key: self.shallow(field) for key, field in fields.items()}
+            return self.shallow(fields)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         raise TypeError(_refusal(value))
@@ -146,6 +161,11 @@ def _restore(code: int, buffer: Buffer, rest: list[Any]) -> Any:
         return images.from_raw(memoryview(buffer), mode, size, known)
     if code == _BYTES:
         return bytes(buffer)
+    if code == _FRAME:
+        from trilith.service.codecs import frames
+
+        [library] = rest
+        return frames.from_ipc(memoryview(buffer), library)
     raise InvalidInput(f"a native call has an extension of an unknown code {code}")
 
 

@@ -13,11 +13,14 @@ import msgspec
 
 from trilith.errors import InvalidInput, PayloadTooLarge, UnsupportedMediaType
 from trilith.service.codecs import media, native
+from trilith.service.codecs.charsets import is_utf8
 from trilith.service.codecs.checks import wrong_parts
 from trilith.service.codecs.files import RequestFolder
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.restore import Restore, restorer
-from trilith.service.signature import Kind, MethodSignature, ParameterType, shown_type
+from trilith.service.constraints import ContentType
+from trilith.service.kinds import Kind, shown_type
+from trilith.service.signature import MethodSignature, ParameterType
 from trilith.wire.calls import NATIVE_CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -65,8 +68,9 @@ class RequestDecoder:
         kinds = {parameter.value.kind for parameter in self._signature.parameters}
         if kinds & {Kind.IMAGE, Kind.FILE}:
             return True
-        # Arrays and bytes that come as such are used where they lie; only text must be read.
-        return bool(kinds - {Kind.JSON}) and content_type not in (NATIVE_CONTENT_TYPE, media.NPY, media.BINARY)
+        # Arrays and bytes that come as such are used where they lie; only text must be read, and frames.
+        as_such = content_type in (NATIVE_CONTENT_TYPE, media.NPY, media.BINARY) and Kind.FRAME not in kinds
+        return bool(kinds - {Kind.JSON}) and not as_such
 
     @property
     def plain(self) -> bool:
@@ -160,20 +164,25 @@ class RequestDecoder:
             return self._decode_beside_query(kind, content_type, body, folder, query)
         if not body and not any(parameter.required for parameter in self._signature.parameters):
             return Arguments((), {})
-        raw = self._signature.raw_parameter
-        if media.is_json(kind) or (not kind and raw is None):
+        if media.is_json(kind) or (not kind and self._signature.raw_parameter is None):
+            self._check_charset(content_type)
             if not body:
                 return self._without_body()
             return self.decode_plain(body) if self._plain is not None else self._decode_json(body)
         if kind == media.FORM:
             return self._named(self._form_reader().read_form(self._parts(content_type, body), folder))
-        array = self._signature.npy_parameter
-        if kind == media.NPY and array is not None:
-            return self._decode_npy(array, body)
-        if raw is not None and _reads_raw(raw, kind):
-            value = self._binary(raw, body, None, content_type, folder)
-            return self._named({raw.name: value})
-        raise UnsupportedMediaType(self._refusal(kind))
+        whole = whole_parameter(self._signature, kind)
+        if whole is None:
+            raise UnsupportedMediaType(self._refusal(kind))
+        if whole.value.kind is Kind.JSON:
+            return self._named({whole.name: self._form_reader().read_text(whole, body, content_type)})
+        value = self._part(whole, body, None, content_type, folder)
+        return self._named({whole.name: self._form_reader().checked(whole, value)})
+
+    def _check_charset(self, content_type: str) -> None:
+        charset = media.charset(content_type)
+        if not is_utf8(charset):
+            raise UnsupportedMediaType(f"{self._where}: JSON is UTF-8; got the charset {charset[:50]}")
 
     def _refusal(self, kind: str) -> str:
         message = f"{self._where} reads {', '.join(self.accepts)}; got {kind or 'no Content-Type'}"
@@ -191,7 +200,7 @@ class RequestDecoder:
             raise InvalidInput(
                 f"{self._where}: the query string `{query[:100]}` is not read beside {kind}; use the body"
             )
-        whole = self._signature.npy_parameter if kind == media.NPY else self._signature.raw_parameter
+        whole = whole_parameter(self._signature, kind)
         if whole is None:
             raise UnsupportedMediaType(self._refusal(kind))
         values = self._form_reader().read_query(query, whole.name)
@@ -210,7 +219,7 @@ class RequestDecoder:
         if self._form is None:
             from trilith.service.codecs.forms import FormReader
 
-            self._form = FormReader(self._signature, self._where, self._binary)
+            self._form = FormReader(self._signature, self._where, self._part)
         return self._form
 
     def _named(self, values: dict[str, Any]) -> Arguments:
@@ -234,16 +243,7 @@ class RequestDecoder:
         value = types.read_json(self._json_adapter(), bytes(body), self._where)
         return Arguments((value,), {}) if self._signature.root else Arguments((), value)
 
-    def _decode_npy(self, parameter: ParameterType, body: Buffer) -> Arguments:
-        from trilith.service.codecs import arrays
-
-        try:
-            found = arrays.from_npy(body if isinstance(body, bytes) else memoryview(body))
-            return self._named({parameter.name: arrays.check_array(found, parameter.value.dtype)})
-        except InvalidInput as error:
-            raise InvalidInput(f"{self._where}: {parameter.name}: {error.message}") from error
-
-    def _binary(
+    def _part(
         self,
         parameter: ParameterType,
         body: Buffer,
@@ -251,17 +251,15 @@ class RequestDecoder:
         content_type: str,
         folder: RequestFolder | None,
     ) -> Any:
-        raw = body if isinstance(body, bytes) else bytes(body)
-        if parameter.value.kind is Kind.BYTES:
-            return raw
-        if parameter.value.kind is Kind.FILE:
-            return (RequestFolder() if folder is None else folder).save(raw, filename, content_type)
-        from trilith.service.codecs import images
+        """The value of a parameter that is not JSON, from a body or a part of a form."""
+        from trilith.service.codecs.parts import read_part
 
+        value_type = parameter.value
         try:
-            return images.decode_image(raw)
-        except InvalidInput as error:
-            raise InvalidInput(f"{self._where}: {parameter.name}: {error.message}") from error
+            value = read_part(value_type, body, filename=filename, content_type=content_type, folder=folder)
+        except (InvalidInput, PayloadTooLarge) as error:
+            raise type(error)(f"{self._where}: {parameter.name}: {error.message}") from error
+        return value
 
     def _restore(self, parameter: ParameterType) -> Restore:
         found = self._restorers.get(parameter.name)
@@ -290,17 +288,40 @@ class RequestDecoder:
 
 def accepted_types(signature: MethodSignature) -> list[str]:
     """The content types that a method reads, the preferred one first."""
-    raw, found = signature.raw_parameter, []
+    raw = signature.raw_parameter
+    found: list[str] = []
     kinds = {parameter.value.kind for parameter in signature.parameters}
     if raw is not None:
-        found.append("image/*" if raw.value.kind is Kind.IMAGE else media.BINARY)
+        found += _raw_types(raw)
     if Kind.FILE not in {parameter.value.kind for parameter in signature.parameters if parameter.required}:
         found.append(media.JSON)
     if signature.npy_parameter is not None:
         found.append(media.NPY)
+    if signature.frame_parameter is not None:
+        found += [media.CSV, media.PARQUET, media.ARROW]
+    if signature.text_parameter is not None:
+        found.append(media.TEXT)
     if kinds - {Kind.JSON}:
         found.append(media.FORM)
     return found
+
+
+def _raw_types(raw: ParameterType) -> tuple[str, ...]:
+    if isinstance(raw.value.constraint, ContentType):
+        return raw.value.constraint.patterns
+    return ("image/*",) if raw.value.kind is Kind.IMAGE else (media.BINARY,)
+
+
+def whole_parameter(signature: MethodSignature, kind: str) -> ParameterType | None:
+    """The parameter that a body of the media type `kind` stands for; None when the method reads no such body."""
+    if kind == media.NPY and (array := signature.npy_parameter) is not None:
+        return array
+    if kind == media.TEXT and (text := signature.text_parameter) is not None:
+        return text
+    if kind in media.FRAMES and (frame := signature.frame_parameter) is not None:
+        return frame
+    raw = signature.raw_parameter
+    return raw if raw is not None and _reads_raw(raw, kind) else None
 
 
 def _reads_raw(parameter: ParameterType, kind: str) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from trilith.errors import InvalidInput
+from trilith.service.codecs import special
 from trilith.service.codecs.checks import checker, wrong_part
 from trilith.service.codecs.files import RequestFolder
-from trilith.service.signature import Kind, ValueType, shown_type
+from trilith.service.kinds import Kind, ValueType, shown_type
 
 Restore = Callable[[Any, RequestFolder | None], Any]
 """From what `native.unpack` gives, and a folder for files, to the declared type. Raises InvalidInput."""
@@ -24,7 +25,7 @@ def restorer(value: ValueType, where: str) -> Restore:
     Raises:
         InvalidConfig: the type cannot be restored at all.
     """
-    if value.kind is Kind.JSON:
+    if value.kind is Kind.JSON or (value.metadata and value.kind is not Kind.FILE):
         return _plain(value, where) if value.plain else _validated(value, where)
     one = _special(value, where)
     if not value.many and not value.optional:
@@ -70,33 +71,15 @@ def _many_or_none(value_type: ValueType, one: Restore, where: str) -> Restore:
 
 
 def _special(value_type: ValueType, where: str) -> Restore:
-    if value_type.kind is Kind.ARRAY:
-        from trilith.service.codecs import arrays
+    def taken(value: Any, folder: RequestFolder | None) -> Any:
+        try:
+            return special.take(value, value_type)
+        except InvalidInput as error:
+            raise type(error)(f"{where}: {error.message}") from error
 
-        dtype = value_type.dtype
-
-        def array(value: Any, folder: RequestFolder | None) -> Any:
-            try:
-                return arrays.check_array(value, dtype)
-            except InvalidInput as error:
-                raise InvalidInput(f"{where}: {error.message}") from error
-
-        return array
-    if value_type.kind is Kind.IMAGE:
-        from trilith.service.codecs import images
-
-        def image(value: Any, folder: RequestFolder | None) -> Any:
-            if not images.is_image(value):
-                raise InvalidInput(f"{where}: expected an image, got {type(value).__name__}")
-            return value
-
-        return image
-
-    def raw(value: Any, folder: RequestFolder | None) -> Any:
+    def saved(value: Any, folder: RequestFolder | None) -> Any:
         if not isinstance(value, bytes):
             raise InvalidInput(f"{where}: expected bytes, got {type(value).__name__}")
-        if value_type.kind is Kind.FILE and folder is not None:
-            return folder.save(value, None)
-        return value
+        return value if folder is None else folder.save(value, None)
 
-    return raw
+    return saved if value_type.kind is Kind.FILE else taken

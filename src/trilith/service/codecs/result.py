@@ -6,6 +6,7 @@ is wrong then, not its caller. It is looked at before it is written, in every en
 
 from __future__ import annotations
 
+import dataclasses
 import mimetypes
 import pathlib
 from collections.abc import Callable, Sequence
@@ -13,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from trilith.errors import InvalidInput
-from trilith.service.codecs import media, native
+from trilith.errors import InvalidInput, NotAcceptable
+from trilith.service.codecs import answers, media, native, special
 from trilith.service.codecs.checks import Check, checker, unwritten_part, wrong_part
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.restore import restorer
-from trilith.service.signature import Kind, MethodSignature, ValueType, shown_type
+from trilith.service.composites import Composite, composite_of
+from trilith.service.constraints import ContentType
+from trilith.service.kinds import BINARY_KINDS, Kind, ValueType, shown_type
+from trilith.service.signature import MethodSignature
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
@@ -26,8 +30,7 @@ if TYPE_CHECKING:
     from trilith.service.codecs.types import Adapter
 
 _NOT_WRITTEN: Final = (TypeError, ValueError, AttributeError, OverflowError, OSError, RecursionError, InvalidInput)
-_WANTED: Final = {Kind.IMAGE: "an image", Kind.BYTES: "bytes", Kind.FILE: "a path"}
-
+_SHOWN_ACCEPT: Final = 100
 _LARGE_BYTES: Final = 64 * 1024
 
 Encoded = tuple[str, list[Buffer]]
@@ -56,6 +59,9 @@ class ResultEncoder:
         self._adapter: Adapter | None = None
         self._validator: SchemaValidator | None = None
         self._fits: Check | None = None
+        self._offered = offered_types(result)
+        self._composite = composite_in(result)
+        self._parts: dict[int, ResultEncoder] = {}
         if result.plain:
             self._fits = checker(result.annotation)
             self._plain = msgspec.json.Encoder(enc_hook=_numpy_scalar).encode
@@ -68,7 +74,18 @@ class ResultEncoder:
                 sum(getattr(one, "nbytes", 0) for one in (value if isinstance(value, list) else (value,)))
                 > _LARGE_BYTES
             )
-        return kind is Kind.IMAGE or kind is Kind.FILE
+        return kind in (Kind.IMAGE, Kind.FILE, Kind.FRAME) or self._composite is not None
+
+    def check_accept(self, accept: str | None) -> None:
+        """Looks at a client's `Accept` before its method runs.
+
+        Raises:
+            NotAcceptable: it has none of the types that results are written as.
+        """
+        if accept is not None and not media.accepted(accept, self._offered):
+            raise NotAcceptable(
+                f"{self._where} answers with {', '.join(self._offered)}; Accept has {accept[:_SHOWN_ACCEPT]}"
+            )
 
     @property
     def plain(self) -> bool:
@@ -95,10 +112,20 @@ class ResultEncoder:
             TypeError: the value is not of the declared type.
         """
         if self._plain is not None:
+            if accept is not None and media.preferred(accept, self._offered) == media.TEXT:
+                return media.PLAIN_TEXT, [self._text(value)]
             return media.JSON, [self.encode_plain(value)]
         try:
             return self._encode(self._checked(value), accept)
         except _NOT_WRITTEN as error:
+            raise TypeError(self._mismatch(value, error)) from error
+
+    def _text(self, value: Any) -> bytes:
+        if not isinstance(value, str):
+            raise TypeError(self._mismatch(value, wrong_part(self._result.annotation, value)))
+        try:
+            return value.encode()
+        except UnicodeEncodeError as error:
             raise TypeError(self._mismatch(value, error)) from error
 
     def encode_plain(self, value: Any) -> bytes:
@@ -123,7 +150,9 @@ class ResultEncoder:
         """
         try:
             checked = self._checked(value)
-            if self._result.kind is Kind.FILE and checked is not None:
+            if self._composite is not None:
+                checked = self._with_contents(self._composite, checked)
+            elif self._result.kind is Kind.FILE and checked is not None:
                 checked = [_content(one) for one in checked] if self._result.many else _content(checked)
             return native.pack(checked)
         except _NOT_WRITTEN as error:
@@ -139,6 +168,18 @@ class ResultEncoder:
             return self._checked(value)
         except _NOT_WRITTEN as error:
             raise TypeError(self._mismatch(value, error)) from error
+
+    @staticmethod
+    def _with_contents(composite: Composite, value: Any) -> Any:
+        """The value with the content of files in their place: a path means nothing to another process."""
+        if all(one.kind is not Kind.FILE for one in composite.fields.values()):
+            return value
+        found = {}
+        for name, one, part in composite.parts(value):
+            if one.kind is Kind.FILE and part is not None:
+                part = [_content(each) for each in part] if one.many else _content(part)
+            found[name] = part
+        return list(found.values()) if composite.form == "tuple" else found
 
     def _checked(self, value: Any) -> Any:
         """The value, when it is of the declared type; an array in the declared dtype.
@@ -168,22 +209,16 @@ class ResultEncoder:
         return [self._special(one) for one in value]
 
     def _special(self, value: Any) -> Any:
-        kind = self._result.kind
-        if kind is Kind.ARRAY:
-            from trilith.service.codecs import arrays
+        """One value that is not JSON, checked; a frame as a table, a tensor as an array."""
+        if self._result.kind is Kind.ARRAY:
+            from trilith.service.codecs import tensors
 
-            return arrays.check_array(value, self._result.dtype)
-        if kind is Kind.IMAGE:
-            from trilith.service.codecs import images
+            return tensors.as_array(value, self._result)
+        if self._result.kind is Kind.FRAME:
+            from trilith.service.codecs import frames
 
-            fits = images.is_image(value)
-        elif kind is Kind.BYTES:
-            fits = isinstance(value, bytes | bytearray | memoryview)
-        else:
-            fits = isinstance(value, pathlib.PurePath)
-        if not fits:
-            raise TypeError(f"expected {_WANTED[kind]}, got {type(value).__name__}")
-        return value
+            return frames.result_table(value, self._result)
+        return special.take(value, self._result)
 
     def _mismatch(self, value: Any, error: Exception | str) -> str:
         declared = shown_type(self._result.annotation)
@@ -198,29 +233,53 @@ class ResultEncoder:
 
     def _encode(self, value: Any, accept: str | None) -> Encoded:
         kind = self._result.kind
-        offered = offered_types(self._result)
+        offered = self._offered
         chosen = media.preferred(accept, offered)
+        if chosen == media.FORM and self._composite is not None:
+            return answers.encode_parts(self._composite, value, self._part_writer(accept))
         if value is None or self._result.many or chosen == media.JSON:
             return media.JSON, [self._as_json(value)]
         if kind is Kind.ARRAY:
             from trilith.service.codecs import arrays
 
             return media.NPY, [arrays.to_npy(value)]
+        if kind is Kind.FRAME:
+            from trilith.service.codecs import table_files
+
+            return chosen, [table_files.to_file(value, chosen)]
         if kind is Kind.IMAGE:
             from trilith.service.codecs import images
 
             chosen, file = images.encode_image(value, chosen)
             return chosen, [file]
         if kind is Kind.BYTES:
-            return media.BINARY, [memoryview(value)]
+            return chosen, [memoryview(value)]
         path = pathlib.Path(value)
-        return mimetypes.guess_type(path.name)[0] or media.BINARY, [path.read_bytes()]
+        exact = offered[0] if offered[0] != media.BINARY else None
+        return exact or mimetypes.guess_type(path.name)[0] or media.BINARY, [path.read_bytes()]
+
+    def _part_writer(self, accept: str | None) -> answers.Write:
+        """Writes single values of parts. Arrays and frames are what `Accept` asks for, images and files are files."""
+        files = ",".join(one for one in (accept or "").split(",") if not media.is_json(media.media_type(one)))
+
+        def write(one: ValueType, value: Any) -> Encoded:
+            encoder = self._parts.get(id(one))
+            if encoder is None:
+                single = dataclasses.replace(one, many=False)
+                encoder = self._parts[id(one)] = ResultEncoder(single, "a part")
+            return encoder.encode(value, files if one.kind in BINARY_KINDS else accept)
+
+        return write
 
     def _as_json(self, value: Any) -> bytes:
         if self._result.kind is Kind.ARRAY and value is not None:
             from trilith.service.codecs import arrays
 
             return arrays.to_json(value)
+        if self._result.kind is Kind.FRAME:
+            from trilith.service.codecs import frames
+
+            return frames.to_json_bytes(value, self._result)
         from trilith.service.codecs import types
 
         return types.write_json(self._json_adapter(), value)
@@ -228,15 +287,25 @@ class ResultEncoder:
 
 def offered_types(result: ValueType) -> Sequence[str]:
     """The content types that a result can be written as, the default first."""
+    if result.annotation is str:
+        return (media.JSON, media.TEXT)
     if result.many or result.kind is Kind.JSON:
-        return (media.JSON,)
+        return (media.JSON,) if composite_in(result) is None else (media.JSON, media.FORM)
     if result.kind is Kind.ARRAY:
         return (media.JSON, media.NPY)
+    if result.kind is Kind.FRAME:
+        return (media.JSON, *media.FRAMES)
+    declared = result.constraint if isinstance(result.constraint, ContentType) else None
     if result.kind is Kind.IMAGE:
-        return ("image/png", "image/jpeg", "image/webp", "image/tiff", media.JSON)
-    if result.kind is Kind.BYTES:
-        return (media.BINARY, media.JSON)
-    return (media.BINARY,)
+        written = ("image/png", "image/jpeg", "image/webp", "image/tiff")
+        return (*(one for one in written if declared is None or declared.fits(one)), media.JSON)
+    exact = media.BINARY if declared is None else declared.exact or media.BINARY
+    return (exact, media.JSON) if result.kind is Kind.BYTES else (exact,)
+
+
+def composite_in(result: ValueType) -> Composite | None:
+    """The parts of a result that has several, and something other than JSON in one of them."""
+    return None if result.kind is not Kind.JSON or result.plain else composite_of(result.annotation)
 
 
 class ResultDecoder:

@@ -9,10 +9,7 @@ lists and base64 text.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import dataclasses
-import pathlib
 import re
 import typing
 from collections.abc import Callable
@@ -22,19 +19,12 @@ import msgspec
 import pydantic
 import pydantic_core
 from pydantic_core import PydanticCustomError, core_schema
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, is_typeddict
 
 from trilith.errors import InvalidConfig, InvalidInput
-from trilith.service.signature import (
-    Kind,
-    MethodSignature,
-    array_dtype,
-    is_message,
-    kind_of,
-    resolve_hints,
-    shown_type,
-    union_members,
-)
+from trilith.service.codecs import special
+from trilith.service.kinds import Kind, is_message, kind_of, read_type, shown_type, union_members
+from trilith.service.signature import MethodSignature, resolve_hints
 
 if typing.TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -61,10 +51,8 @@ _NO_SCHEMAS: Final = frozenset({"metadata", "default", "expected", "serializatio
 class _Special:
     """Annotates a type that pydantic does not know with how to read and write it."""
 
-    def __init__(self, kind: Kind, annotation: Any) -> None:
-        self.kind = kind
-        self.annotation = annotation
-        self.dtype = array_dtype(annotation) if kind is Kind.ARRAY else ""
+    def __init__(self, annotation: Any) -> None:
+        self.one = read_type(annotation)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """pydantic's hook: a function that reads, a function that writes."""
@@ -77,74 +65,30 @@ class _Special:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """pydantic's hook: the JSON form."""
-        return special_schema(self.kind, self.dtype)
+        return special.schema(self.one)
 
     def _read(self, value: Any) -> Any:
         try:
-            return read_special(value, self.kind, self.dtype)
+            return special.read(value, self.one)
         except InvalidInput as error:
             raise PydanticCustomError("invalid_input", "{reason}", {"reason": error.message}) from error
 
     def _write(self, value: Any) -> Any:
-        return write_special(value, self.kind)
+        return special.write(value, self.one)
 
 
-def special_schema(kind: Kind, dtype: str = "") -> dict[str, Any]:
-    """The JSON schema of an array, an image or bytes inside JSON."""
-    if kind is Kind.ARRAY:
-        return {"type": "array", "items": {}, "title": f"array of {dtype}" if dtype else "array"}
-    media = "image/png" if kind is Kind.IMAGE else "application/octet-stream"
-    return {"type": "string", "contentEncoding": "base64", "contentMediaType": media}
-
-
-def read_special(value: Any, kind: Kind, dtype: str) -> Any:
-    """An array, image or bytes from its JSON form, or from itself (a call in native encoding).
+def schema_of_field(source: Any, constraint: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+    """The schema of a field of a pydantic model that has a constraint of ours.
 
     Raises:
-        InvalidInput: it is neither.
+        InvalidConfig: its type is one of JSON's.
     """
-    if kind is Kind.ARRAY:
-        from trilith.service.codecs import arrays
-
-        if isinstance(value, list | int | float):
-            return arrays.from_nested(value, dtype)
-        return arrays.check_array(value, dtype)
-    if kind is Kind.FILE:
-        if isinstance(value, pathlib.PurePath):
-            return value
-        raise InvalidInput("a file is sent as multipart/form-data, or as the raw body; JSON cannot hold it")
-    if kind is Kind.BYTES:
-        return value if isinstance(value, bytes) else _base64(value, "bytes")
-    from trilith.service.codecs import images
-
-    return value if images.is_image(value) else images.decode_image(_base64(value, "an image"))
-
-
-def _base64(value: Any, wanted: str) -> bytes:
-    if isinstance(value, bytearray | memoryview):
-        return bytes(value)
-    if not isinstance(value, str):
-        raise InvalidInput(f"expected {wanted} as base64 text, got {type(value).__name__}")
-    text = value.partition(",")[2] if value.startswith("data:") else value
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise InvalidInput(f"expected {wanted} as base64 text: {error}") from error
-
-
-def write_special(value: Any, kind: Kind) -> Any:
-    """The JSON form of an array, image or bytes."""
-    if kind is Kind.ARRAY:
-        from trilith.service.codecs import arrays
-
-        return arrays.to_nested(value)
-    if kind is Kind.IMAGE:
-        from trilith.service.codecs import images
-
-        return base64.b64encode(images.encode_image(value)[1]).decode()
-    if kind is Kind.FILE:
-        value = pathlib.Path(value).read_bytes()
-    return base64.b64encode(value).decode()
+    if kind_of(source) is Kind.JSON:
+        raise InvalidConfig(f"trilith.{type(constraint).__name__} says nothing of {shown_type(source)}")
+    found: core_schema.CoreSchema = handler.generate_schema(
+        typing.Annotated[Any, _Special(typing.Annotated[source, constraint])]
+    )
+    return found
 
 
 class _Message:
@@ -216,18 +160,44 @@ def _has_special(annotation: Any, seen: frozenset[type] = frozenset()) -> bool:
             return False
         hints = resolve_hints(annotation)
         return any(_has_special(hint, seen | {annotation}) for hint in hints.values())
+    if is_typeddict(annotation):
+        if annotation in seen:
+            return False
+        return any(_has_special(hint, seen | {annotation}) for hint in resolve_hints(annotation).values())
     return any(_has_special(part, seen) for part in typing.get_args(annotation))
+
+
+def _typed_dict(annotation: Any) -> Any:
+    """The same TypedDict with its values rewritten."""
+    found = TypedDict(  # type: ignore[misc]  # its keys are those of the given one
+        annotation.__name__,
+        {
+            name: NotRequired[_inner(hint)] if name in annotation.__optional_keys__ else _inner(hint)
+            for name, hint in resolve_hints(annotation).items()
+        },
+    )
+    found.__pydantic_config__ = getattr(annotation, "__pydantic_config__", {})  # type: ignore[attr-defined]
+    return found
+
+
+def _inner(hint: Any) -> Any:
+    if typing.get_origin(hint) in (typing.Required, NotRequired):
+        hint = typing.get_args(hint)[0]
+    return rewrite(hint)
 
 
 def rewrite(annotation: Any) -> Any:
     """The annotation with arrays, images, bytes and files marked, wherever they stand in it."""
     kind = kind_of(annotation)
     if kind is not Kind.JSON:
-        return typing.Annotated[Any, _Special(kind, annotation)]
+        # What else the annotation asks is pydantic's to look at, once the value is read.
+        return typing.Annotated[(Any, _Special(annotation), *read_type(annotation).metadata)]
     if not _has_special(annotation):
         return annotation
     if is_message(annotation):
         return typing.Annotated[Any, _Message(annotation)]
+    if is_typeddict(annotation):
+        return _typed_dict(annotation)
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         return typing.Annotated[annotation, _Fields(annotation)]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -403,15 +373,28 @@ def to_json_builtins(value: Any) -> Any:
         raise TypeError(str(error)) from error
 
 
-def to_builtins(model: Any) -> dict[str, Any]:
-    """The fields of a pydantic model, by name, one level deep: nested values stay what they are.
+def to_builtins(model: Any) -> Any:
+    """The fields of a pydantic model, by the names that they are read by, or the root of one that has no fields.
+
+    One level deep: nested values stay what they are.
 
     Raises:
         TypeError: it is no pydantic model.
     """
     if not isinstance(model, pydantic.BaseModel):
         raise TypeError(f"{type(model).__name__} is no pydantic model")
-    return dict(model)
+    if isinstance(model, pydantic.RootModel):
+        return model.root
+    fields = type(model).__pydantic_fields__
+    return {_read_name(fields, name): value for name, value in dict(model).items()}
+
+
+def _read_name(fields: dict[str, Any], name: str) -> str:
+    """The name that a field is read by: its alias, where it has one."""
+    alias = getattr(fields.get(name), "validation_alias", None)
+    if isinstance(alias, pydantic.AliasChoices):
+        alias = alias.choices[0]
+    return alias if isinstance(alias, str) else name
 
 
 def schemas_of(wanted: list[tuple[str, Literal["validation", "serialization"], Adapter]]) -> tuple[Any, Any]:
