@@ -289,6 +289,18 @@ class Agent:
             )
         )
         self._terminal.started()
+        if self._options.reload:
+            self._spawn(self._keep_spares(), starts=True)
+
+    async def _keep_spares(self) -> None:
+        """Starts what the next change needs, now that this one is up and has the processor no more."""
+        serving = self._supervision.revisions.serving
+        if serving is None:
+            return
+        bounds = list(serving.content.cpu.values())
+        # The seed comes first, without a bound. It becomes a replica of the root, unless that has one.
+        wanted = [None, *(bounds if bounds[0] is not None else bounds[1:])]
+        await self._launcher.keep_spares(wanted, serving.content.described.libraries)
 
     async def _look_after_gateway(self) -> None:
         while True:
@@ -331,6 +343,7 @@ class Agent:
         await _cancel(self._starting)  # from here on the children are those that there are
         self._launcher.stop_listening()
         book = self._supervision.book
+        await self._launcher.end_spares()
         await self._children.end({r.replica_id for r in book.all() if r.state is ReplicaState.STARTING})
         await _cancel(self._tasks)
 

@@ -133,11 +133,13 @@ class Unprepared(Message, frozen=True, tag="unprepared"):
 class Described(Message, frozen=True, tag="described"):
     """Worker to agent: the application that its target holds, before anything of it is constructed.
 
-    `model_roots` are the folders in which its model names are to be looked up, in order.
+    `model_roots` are the folders in which its model names are to be looked up, in order; `libraries` the installed
+    modules that it has imported, which the next start may import in advance.
     """
 
     description: msgspec.Raw
     model_roots: list[str]
+    libraries: list[str] = []
 
 
 class Failed(Message, frozen=True, tag="failed"):

@@ -31,6 +31,11 @@ class ControlChannel:
         if not self._writer.is_closing():
             self._writer.write(self._encoder.encode(message) + b"\n")
 
+    def send_raw(self, line: bytes) -> None:
+        """Queues what is no message: the order to a worker that waits for it."""
+        if not self._writer.is_closing():
+            self._writer.write(line + b"\n")
+
     async def messages(self) -> AsyncIterator[AnyMessage]:
         """The other end's messages until it closes.
 

@@ -89,3 +89,15 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     data_log: DataLogOptions = DataLogOptions()
     access: str = ""
     snapshot: str = ""
+
+
+class SpareArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker in advance is to do before it is told what to run.
+
+    Attributes:
+        libraries: modules to import.
+        log: what is logged, and how.
+    """
+
+    libraries: list[str]
+    log: LogOptions

@@ -33,6 +33,7 @@ from trilith.orchestration.engine.places import (
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.reload import source_folder
 from trilith.orchestration.engine.snapshot import take_snapshot
+from trilith.orchestration.engine.spares import Spares
 from trilith.orchestration.spec import ServeOptions
 
 _GATEWAY_MODULE = "trilith.orchestration.engine.gateway"
@@ -54,6 +55,7 @@ class Launcher:
         """`foreground`: replicas run in this process."""
         self._options = options
         self._foreground = foreground
+        self._spares = Spares(options.target, options.log)
         self._undo = contextlib.ExitStack()
         self._folder = str(Path.cwd())  # it may have another name later, or none
         self.sources = source_folder(options.target)
@@ -197,12 +199,27 @@ class Launcher:
         )
         if self._foreground is not None:
             return await self._foreground.start(arguments)
+        spare = self._spares.take(_thread_bounds(cpu), arguments)
+        if spare is not None:
+            return spare
         return await ChildProcess.start(
             _WORKER_MODULE,
             f"{service or options.target} replica {replica_id}",
             msgspec.json.encode(arguments).decode(),
             environment=_thread_bounds(cpu) | os.environ,
         )
+
+    async def keep_spares(self, bounds: Sequence[float | None], libraries: list[str]) -> None:
+        """Has processes for replicas of the next change, which have imported `libraries`.
+
+        `bounds`: of the cores of each, for the seed first.
+        """
+        if self._options.reload:
+            await self._spares.keep([_thread_bounds(each) for each in bounds], libraries)
+
+    async def end_spares(self) -> None:
+        """Ends those that wait."""
+        await self._spares.end()
 
     def worker_ended(self, replica_id: int) -> None:
         """Removes what a replica that has exited left behind."""

@@ -21,6 +21,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import uvloop
@@ -41,6 +42,7 @@ from trilith.orchestration.engine.process import open_to_agent, raise_descriptor
 from trilith.orchestration.engine.remote import GatewayLink, RemoteResolver
 from trilith.orchestration.engine.served_calls import ServedCalls
 from trilith.orchestration.engine.snapshot import use_snapshot
+from trilith.orchestration.engine.spare import libraries_of
 from trilith.orchestration.engine.tracebacks import users_traceback
 from trilith.runtime import default_roots
 from trilith.service import (
@@ -61,6 +63,15 @@ from trilith.telemetry.data_log import use as use_data_log
 
 _LEAVE_S = 5.0  # for leaving the instance when nobody says how long
 _RECONNECT_S = 0.05
+
+
+class _Process:
+    """This one. `modules`: those of Trilith alone, before the application's."""
+
+    modules: frozenset[str] = frozenset()
+
+
+_process: Final = _Process()
 
 
 class Worker:
@@ -84,6 +95,7 @@ class Worker:
         snapshot, here = self._arguments.snapshot, Path(self._arguments.folder)
         is_file = use_snapshot(Path(snapshot)) if snapshot else Path.is_file
         forks.watch_loop(asyncio.get_running_loop())
+        variables = dict(os.environ)
         target = load_target(self._arguments.target, folder=here, is_file=is_file)
         forks.end_if_forked()
         root = spec_of(target)
@@ -95,7 +107,9 @@ class Worker:
             if self._inline:
                 described = patient_description(described)
             description = msgspec.Raw(msgspec.json.encode(described))
-            self._channel.send(control.Described(description=description, model_roots=roots))
+            # Who sets variables may mean libraries that read them when they are imported: none in advance.
+            libraries = libraries_of(sys.modules, _process.modules) if variables == dict(os.environ) else []
+            self._channel.send(control.Described(description=description, model_roots=roots, libraries=libraries))
             if root.options.cpu is not None and not self._inline:
                 # Native libraries read the bound on their threads when they are loaded, and the target has loaded them
                 # without it. The agent starts the replicas anew, with the bound.
@@ -253,19 +267,29 @@ def quiet_libraries() -> None:
     warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
-def main() -> None:
-    """Entry point of the process."""
-    _, control_fd, parent, raw = sys.argv[1:]  # the first one is for people
-    die_with_parent(int(parent))
+def prepare_process(control_fd: int, parent: int) -> None:
+    """What a worker process does first, before any module but Trilith's is imported."""
+    die_with_parent(parent)
     raise_descriptor_limit()
-    forks.guard(int(control_fd))
+    forks.guard(control_fd)
     forks.confine_forks()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what a service prints is seen when it is printed
-    arguments = msgspec.json.decode(raw, type=WorkerArguments)
+    _process.modules = frozenset(sys.modules)
+
+
+def serve(control_fd: int, arguments: WorkerArguments) -> None:
+    """Runs a replica until the agent says stop."""
     configure_logging(arguments.log)
     quiet_libraries()
-    uvloop.run(_main(int(control_fd), arguments))
+    uvloop.run(_main(control_fd, arguments))
+
+
+def main() -> None:
+    """Entry point of the process."""
+    _, control_fd, parent, raw = sys.argv[1:]  # the first one is for people
+    prepare_process(int(control_fd), int(parent))
+    serve(int(control_fd), msgspec.json.decode(raw, type=WorkerArguments))
 
 
 if __name__ == "__main__":
