@@ -135,7 +135,17 @@ class ModelKeeper:
         began_at = self._clock.now()
         for attempt in model.attempts:
             attempt.give_up(Conflict(f"failed to load '{name}', it was unloaded while it was loading"))
-        await self._errands.run(self._unload(model, name, began_at))
+        # What serves now is taken at once: a load that comes while it drains brings what no earlier unload means.
+        retired, model.served, model.standing = model.served, {}, None
+        override, model.override = model.override, None
+        self._route(name)
+        for handle in (handles := list(model.handles)):
+            handle.became(ModelEvent.RETIRED)
+        earlier = set(model.retiring)
+        task = self._errands.begin(self._retire(name, retired, handles, override, earlier, began_at))
+        model.retiring.add(task)
+        task.add_done_callback(model.retiring.discard)
+        await asyncio.shield(task)
 
     async def stop(self) -> None:
         """Drains and stops everything; gives up what is being loaded. Waits for what was begun before, too."""
@@ -150,7 +160,7 @@ class ModelKeeper:
             retired, model.served = model.served, {}
             for handle in model.handles:
                 handle.became(ModelEvent.STOPPED)
-            self._errands.begin(retire(retired, self._rules.drain_timeout_s))
+            self._errands.begin(retire(retired.values(), self._rules.drain_timeout_s))
         await self._errands.settled()
         for model in self.models.values():
             await forget(model.override)
@@ -248,16 +258,14 @@ class ModelKeeper:
         if same is not None:
             same.give_up(later)
         model.loading, model.newest = attempt, attempt.number
-        retired = await self._load_planned(model, plan, attempt, standing)
+        takeover = await self._load_planned(model, plan, attempt, standing)
         attempt.serves, model.loading = True, None
         old, model.override = model.override, override
-        await retire(retired, self._rules.drain_timeout_s)
+        await takeover.end(self._rules.drain_timeout_s)
         await forget(old)
 
-    async def _load_planned(
-        self, model: Model, plan: ModelPlan, attempt: Attempt, standing: Standing
-    ) -> dict[str, ServedModel]:
-        """Loads what must be, and lets it take over. What it takes over from."""
+    async def _load_planned(self, model: Model, plan: ModelPlan, attempt: Attempt, standing: Standing) -> Takeover:
+        """Loads what must be, and lets it take over. Nothing else happens between that and the return."""
         step = plan_reload(model.standing, standing, [handle.version for handle in model.handles if handle.ready])
         if step.resize and not all(model.served[version].resizable for version in step.keep):
             step = Reload(load=tuple(standing.versions))
@@ -285,18 +293,17 @@ class ModelKeeper:
             for version in handles.keys() & failures.keys():
                 handles[version].became(ModelEvent.FAILED, str(failures[version]))
             raise LoadFailed(plan.spec.name, failures)
-        retired = self._switch(model, plan, step, handles, brought, takeover.served)
+        self._switch(model, plan, step, handles, brought, takeover)
         for version, failure in failures.items():
             handles[version].became(ModelEvent.FAILED, str(failure))
             _log.error("a version of model '%s' is unavailable: %s", plan.spec.name, failure)
         model.standing = standing
         for version in takeover.served:
-            again, load_s = " again" if version in retired else "", brought.versions[version].load_s
+            again, load_s = " again" if version in takeover.retired else "", brought.versions[version].load_s
             _log.info("model '%s' version %s is loaded%s, in %.2f s", plan.spec.name, version, again, load_s)
-        for version in set(retired) - set(model.served):
+        for version in set(takeover.retired) - set(model.served):
             _log.info("model '%s' version %s serves no more", plan.spec.name, version)
-        await takeover.clear(self._rules.drain_timeout_s)
-        return retired
+        return takeover
 
     def _begin(
         self, model: Model, plan: ModelPlan, step: Reload, handles: dict[str, ModelHandle], takeover: Takeover
@@ -334,26 +341,25 @@ class ModelKeeper:
         step: Reload,
         handles: dict[str, ModelHandle],
         brought: Brought,
-        begun: Mapping[str, ServedModel],
-    ) -> dict[str, ServedModel]:
-        """From here on requests go to what is new; what they went to. One turn of the loop: nobody sees half of it."""
+        takeover: Takeover,
+    ) -> None:
+        """From here on requests go to what is new. One turn of the loop: nobody sees half of it."""
         old = {handle.version: handle for handle in model.handles}
-        served = dict(begun)
+        served = dict(takeover.served)
         for version in step.keep:
             served[version], handles[version] = model.served[version], old[version]
             handles[version].reason = "" if handles[version].ready else handles[version].reason
             config = handles[version].config
             handles[version].config = replace(config, instances=plan.spec.instances, versions=plan.spec.versions)
-        for version, each in begun.items():
+        for version, each in takeover.served.items():
             count(model, version, each.collector)
             handles[version].became_ready(brought.versions[version])
             handles[version].ask_ready = each.says_ready if each.asks_ready else None
             each.tell_death()
-        retired = {version: each for version, each in model.served.items() if served.get(version) is not each}
+        takeover.retired = {v: each for v, each in model.served.items() if served.get(v) is not each}
         model.served = served
         model.handles[:] = [handles[version] for version in sorted(handles, key=int)]
         self._route(plan.spec.name)
-        return retired
 
     def _route(self, name: str) -> None:
         """Lets requests find what serves the model now."""
@@ -367,21 +373,21 @@ class ModelKeeper:
 
     # -- the end of what served --------------------------------------------------------------------------------------
 
-    async def _unload(self, model: Model, name: str, began_at: float) -> None:
-        async with model.retiring:
-            retired, model.served, model.standing = model.served, {}, None
-            handles = list(model.handles)
-            self._route(name)
-            for handle in handles:
-                handle.became(ModelEvent.RETIRED)
-            await retire(retired, self._rules.drain_timeout_s)
-            for handle in handles:
-                handle.became(ModelEvent.UNLOADED)
-            if retired:
-                versions = ", ".join(retired)
-                _log.info(
-                    "model '%s' is unloaded (version %s), in %.2f s", name, versions, self._clock.now() - began_at
-                )
-            if not model.served:
-                old, model.override = model.override, None
-                await forget(old)
+    async def _retire(
+        self,
+        name: str,
+        retired: Mapping[str, ServedModel],
+        handles: list[ModelHandle],
+        override: Override | None,
+        earlier: set[asyncio.Task[None]],
+        began_at: float,
+    ) -> None:
+        await retire(retired.values(), self._rules.drain_timeout_s)
+        await forget(override)
+        if earlier:  # unloads that took what is in flight
+            await asyncio.wait(earlier)
+        for handle in handles:
+            handle.became(ModelEvent.UNLOADED)
+        if retired:
+            seconds = self._clock.now() - began_at
+            _log.info("model '%s' is unloaded (version %s), in %.2f s", name, ", ".join(retired), seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +40,7 @@ class Model:
     )
 
     def __init__(self) -> None:
-        self.retiring = asyncio.Lock()  # held while an unload waits for what is in flight
+        self.retiring: set[asyncio.Task[None]] = set()  # unloads that wait for what is in flight
         self.attempts: list[Attempt] = []  # those that did not end yet
         self.loading: Attempt | None = None  # the one of them that loads; others only look what there is to load
         self.newest = -1  # number of the latest attempt that loaded, or of what undid it
@@ -58,17 +58,17 @@ async def forget(override: Override | None) -> None:
         await asyncio.to_thread(override.close)
 
 
-async def retire(served: Mapping[str, ServedModel], drain_timeout_s: float) -> None:
-    """Ends what served, by version, all at the same time. What cannot be ended is logged, and left behind."""
+async def retire(served: Collection[ServedModel], drain_timeout_s: float) -> None:
+    """Ends what served, all at the same time. What cannot be ended is logged, and left behind."""
 
     async def end(each: ServedModel) -> None:
         await each.drain(drain_timeout_s)
         await each.stop(drain_timeout_s)
 
-    ends = await asyncio.gather(*(end(each) for each in served.values()), return_exceptions=True)
-    for version, error in zip(served, ends, strict=True):
+    ends = await asyncio.gather(*(end(each) for each in served), return_exceptions=True)
+    for each, error in zip(served, ends, strict=True):
         if error is not None:
-            _log.error("model '%s' version %s cannot be ended", served[version].name, version, exc_info=error)
+            _log.error("model '%s' version %s cannot be ended", each.name, each.version, exc_info=error)
 
 
 def new_handle(model: Model, plan: ModelPlan, file: ModelFile) -> ModelHandle:

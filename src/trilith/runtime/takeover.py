@@ -34,11 +34,13 @@ class Takeover:
     Attributes:
         served: what serves the versions that could begin, by version.
         failures: why the others did not.
+        retired: what served until now and does no more, by version; the one who lets requests go elsewhere says so.
     """
 
     def __init__(self, name: str, brought: Brought) -> None:
         self.served: dict[str, ServedModel] = {}
         self.failures: dict[str, Exception] = dict(brought.failures)
+        self.retired: dict[str, ServedModel] = {}
         self._name = name
         self._unused_versions = dict(brought.versions)
         self._unused_more = dict(brought.more)
@@ -72,12 +74,15 @@ class Takeover:
             served.resize(before, ())
         self._broken.update(self.served)
         self._resized, self.served = [], {}
-        await self.clear(timeout_s)
+        await self.end(timeout_s)
 
-    async def clear(self, timeout_s: float) -> None:
-        """Frees what could not begin. Waits up to `timeout_s` seconds for each; what takes longer goes on by itself."""
-        broken, self._broken = self._broken, {}
-        await retire(broken, timeout_s)
+    async def end(self, timeout_s: float) -> None:
+        """Ends what was taken over from, and frees what could not begin.
+
+        Waits up to `timeout_s` seconds for each; what takes longer goes on by itself.
+        """
+        ending, self._broken = [*self.retired.values(), *self._broken.values()], {}
+        await retire(ending, timeout_s)
         unused = Brought(versions=self._unused_versions, more=self._unused_more, failures={})
         self._unused_versions, self._unused_more = {}, {}
         if unused.versions or unused.more:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import threading
 
 import pytest
@@ -10,7 +11,7 @@ from test_model_control import request, write
 from waiting import until
 
 from trilith.core.load_options import ControlMode
-from trilith.errors import Conflict, Draining, SetupError
+from trilith.errors import CapacityError, Conflict, Draining, SetupError, UnknownModel
 from trilith.runtime import ModelState, Runtime, RuntimeConfig
 from trilith.runtime.loading import close_all
 from trilith.runtime.protocol import model_source
@@ -62,6 +63,50 @@ def test_an_unload_goes_on_when_who_asked_for_it_goes_away(repository, serve, ru
             await again
             assert made[0].closed == 1
             assert runtime.model("a").unloaded
+
+    run(main())
+
+
+def test_an_unload_ends_nothing_that_was_loaded_after_it(repository, serve, run, made, go):
+    write(repository, "a", content=BUSY)
+
+    async def main():
+        async with serve() as runtime:
+            await runtime.load("a")
+            [answer] = await running(runtime, request("a"))
+            unloads = [asyncio.ensure_future(runtime.repository.unload("a")) for _ in range(3)]
+            await until(lambda: runtime.model("a").state is ModelState.UNLOADING)
+            await runtime.repository.load("a", {})
+            assert runtime.model("a").ready
+            go.set()
+            await asyncio.gather(answer, *unloads)
+            assert runtime.model("a").ready
+            assert [backend.closed for backend in made] == [1, 0]
+            await runtime.infer(request("a"))
+
+    run(main())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whoever_asks_last_is_heard(repository, serve, run, made, go, seed):
+    """Loads and unloads of one model by many clients, with requests in flight."""
+    write(repository, "a")
+    chosen = random.Random(seed)
+
+    async def main():
+        async with serve() as runtime:
+            asked = []
+            for _ in range(40):
+                act = chosen.choice([runtime.load, runtime.unload, runtime.infer])
+                asked.append(asyncio.ensure_future(act(request("a") if act == runtime.infer else "a")))
+                for _ in range(chosen.choice([0, 1, 5, 40])):
+                    await asyncio.sleep(0)
+            wanted = chosen.choice([True, False])
+            asked.append(asyncio.ensure_future(runtime.load("a") if wanted else runtime.unload("a")))
+            for ended in await asyncio.gather(*asked, return_exceptions=True):
+                assert not isinstance(ended, Exception) or isinstance(ended, Conflict | CapacityError | UnknownModel)
+            assert runtime.model("a").ready == wanted
+        assert [backend.closed for backend in made] == [min(backend.loaded, 1) for backend in made]
 
     run(main())
 
