@@ -16,7 +16,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from trilith.service.access import ACCESS_METHOD, ACCESS_SERVICE, access_service, access_spec, with_access
-from trilith.service.call import PLAIN_RESULT, OnDone, Outcome, ServiceCall
+from trilith.service.call import MESSAGE_RESULT, PLAIN_RESULT, OnDone, Outcome, ServiceCall
 from trilith.service.codecs.native import pack, unpack
 from trilith.service.declare import api, service
 from trilith.service.depends import depends, model
@@ -54,6 +54,7 @@ __all__ = [
     "access_spec",
     "load_named",
     "with_access",
+    "MESSAGE_RESULT",
     "PLAIN_RESULT",
     "AppDescription",
     "Batch",

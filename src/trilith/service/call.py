@@ -12,13 +12,16 @@ from trilith.errors import Cancelled, TrilithError
 from trilith.service.codecs.files import RequestFolder
 from trilith.service.codecs.media import JSON
 from trilith.service.codecs.native import Buffer
-from trilith.wire.calls import CallMeta, ResultMeta
+from trilith.wire.calls import MESSAGE_CONTENT_TYPE, CallMeta, ResultMeta
 
 Outcome = ResultMeta | TrilithError
 OnDone = Callable[[Outcome, Sequence[Buffer]], None]
 
 PLAIN_RESULT: Final = ResultMeta(JSON)
 """The envelope of nearly all answers: this very object wherever it is meant, so that it need not be packed again."""
+
+MESSAGE_RESULT: Final = ResultMeta(MESSAGE_CONTENT_TYPE)
+"""The same of answers over gRPC."""
 
 
 class ServiceCall(msgspec.Struct, eq=False):

@@ -9,18 +9,19 @@ import time
 from collections.abc import Callable, Sequence
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trilith.core.context import Context
 from trilith.core.timeline import DECODED, ENCODED, INFER
 from trilith.errors import Bug, NotFound
 from trilith.service.batching import Item, columns, split_results
-from trilith.service.call import PLAIN_RESULT, ServiceCall
+from trilith.service.call import MESSAGE_RESULT, PLAIN_RESULT, ServiceCall
 from trilith.service.codecs.files import RequestFolder
 from trilith.service.codecs.media import JSON
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.request import Arguments, RequestDecoder
 from trilith.service.codecs.result import ResultEncoder
+from trilith.service.signature import Kind
 from trilith.service.spec import MethodSpec
 from trilith.service.streams.items import ItemDecoder, ItemEncoder, Write
 from trilith.wire.calls import MESSAGE_CONTENT_TYPE, NATIVE_CONTENT_TYPE, CallMeta, ResultMeta, pack_meta
@@ -33,10 +34,19 @@ _LARGE_BYTES: Final = 64 * 1024
 _METAS: Final = 32
 _NOT_ASKED: Final = (NATIVE_CONTENT_TYPE, MESSAGE_CONTENT_TYPE)  # whose answers are of the same encoding
 _ANYTHING: Final = "*/*"
+_QUICK_KINDS: Final = frozenset({Kind.JSON, Kind.BYTES})
 _now: Final = time.monotonic
 _END: Final = ResultMeta("")
 
 Answer = tuple[ResultMeta, Sequence[Buffer]]
+
+
+class ShortWay(NamedTuple):
+    """The codecs of one content type where they are quick, and the envelope of such answers."""
+
+    decode: Callable[[Buffer], Arguments]
+    encode: Callable[[Any], bytes]
+    result: ResultMeta
 
 
 class HostedMethod:
@@ -53,11 +63,11 @@ class HostedMethod:
         self._decoder = RequestDecoder(spec.signature, spec.where)
         self._encoder = ResultEncoder(spec.signature.result, spec.where)
         self.heavy_result = self._encoder.heavy
-        self.decode_plain = self._decoder.decode_plain
-        self.encode_plain = self._encoder.encode_plain
-        # JSON's own types alone, and no thread: what `ServiceHost` has a short way for.
-        self.plain = self.asynchronous and not self.batched and self._decoder.plain and self._encoder.plain
-        self._metas = {JSON: PLAIN_RESULT}
+        # JSON's own types alone, and no thread.
+        quick = self.asynchronous and not self.batched and self._decoder.plain and self._encoder.plain
+        self._metas = {JSON: PLAIN_RESULT, MESSAGE_CONTENT_TYPE: MESSAGE_RESULT}
+        plain = ShortWay(self._decoder.decode_plain, self._encoder.encode_plain, PLAIN_RESULT)
+        self._short = {JSON: plain} if quick else {}
         self._messages: BoundMethod | None = None
         signature = spec.signature
         self.streams = signature.streams
@@ -75,17 +85,20 @@ class HostedMethod:
         """
         self._decoder.prepare()
         self._encoder.prepare()
-        if self.spec.service.options.proto:
-            self._messages = self.spec.service.grpc.methods.get(self.spec.name)
+        if self.spec.service.options.proto and self.spec.name in self.spec.service.grpc.methods:
+            self._message_codec()
         if self.item_decoder is not None:
             self.item_decoder.prepare()
 
-    def short(self, meta: CallMeta) -> bool:
-        """Whether a call goes the short way that `plain` is: JSON in, JSON out, and nothing else is asked for."""
-        if not self.plain or meta.content_type != JSON or meta.trace or meta.query:
-            return False
-        accept = meta.headers.get("accept") if meta.headers else None
-        return accept is None or accept in (_ANYTHING, JSON)
+    def short_way(self, meta: CallMeta) -> ShortWay | None:
+        """How a call can be answered in one step on the loop; None: it cannot, or more is asked for."""
+        way = self._short.get(meta.content_type)
+        if way is None or meta.trace or meta.query:
+            return None
+        if way.result is PLAIN_RESULT:
+            accept = meta.headers.get("accept") if meta.headers else None
+            return way if accept is None or accept in (_ANYTHING, JSON) else None
+        return way
 
     def heavy_body(self, call: ServiceCall) -> bool:
         """Whether decoding this body would hold up an event loop."""
@@ -151,9 +164,22 @@ class HostedMethod:
         """How messages of gRPC are read and written; worked out at the first one."""
         if self._messages is None:
             self._messages = self.spec.service.grpc.methods.get(self.spec.name)
+            if self._messages is not None:
+                self._add_short_way(self._messages)
         if self._messages is None:
             raise NotFound(f"{self.where} is not offered over gRPC")
         return self._messages
+
+    def _add_short_way(self, messages: BoundMethod) -> None:
+        """For methods on the loop that neither files nor pictures nor arrays go through."""
+        signature = self.spec.signature
+        kinds = {value.kind for value in (signature.result, *(parameter.value for parameter in signature.parameters))}
+        if not self.asynchronous or not self.ordinary or not kinds <= _QUICK_KINDS:
+            return
+        decode, encode, checked = messages.reader.decode, messages.writer.encode, self._encoder.checked
+        self._short[MESSAGE_CONTENT_TYPE] = ShortWay(
+            lambda body: decode(body, None), lambda value: encode(checked(value)), MESSAGE_RESULT
+        )
 
     def invoke(self, arguments: Arguments, items: object) -> Any:
         """Calls a streaming method: its iterator, or the result or coroutine of one that only takes items."""

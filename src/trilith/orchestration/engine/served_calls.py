@@ -16,12 +16,13 @@ from trilith.core.foreign import shortened
 from trilith.core.timeline import RECEIVED, Timeline
 from trilith.errors import Cancelled, DeadlineExceeded, InvalidInput, PayloadTooLarge, TrilithError, wire_code
 from trilith.net.transport import Buffer, IncomingCall, IncomingStream
-from trilith.service import PLAIN_RESULT, OnDone, Outcome, ServiceCall, ServiceHost, StreamServiceCall
+from trilith.service import MESSAGE_RESULT, PLAIN_RESULT, OnDone, Outcome, ServiceCall, ServiceHost, StreamServiceCall
 from trilith.wire.batches import FLAG_BATCH, BatchItemResult, answers_that_fit, decode_batch, encode_batch
 from trilith.wire.calls import CallMeta, pack_meta, unpack_call
 
 _GIVEN_UP: Final = (Cancelled, DeadlineExceeded)
 _PLAIN_META: Final = pack_meta(PLAIN_RESULT)
+_MESSAGE_META: Final = pack_meta(MESSAGE_RESULT)
 
 
 class ServedCalls:
@@ -96,6 +97,8 @@ class _GatewayCall(ServiceCall, eq=False, kw_only=True):
         incoming.on_cancel = None
         if outcome is PLAIN_RESULT:
             incoming.result(_PLAIN_META, buffers)
+        elif outcome is MESSAGE_RESULT:
+            incoming.result(_MESSAGE_META, buffers)
         elif not isinstance(outcome, TrilithError):
             incoming.result(pack_meta(outcome), buffers)
         elif self.working and isinstance(outcome, _GIVEN_UP):

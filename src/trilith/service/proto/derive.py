@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import inspect
 import re
 import typing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -324,4 +325,4 @@ def _is_json(plain: Any) -> bool:
 def _document(plain: type) -> str:
     """The docstring that a person wrote; dataclasses and models without one get one from their library."""
     text = vars(plain).get("__doc__") or ""
-    return "" if text.startswith((f"{plain.__name__}(", "!!!")) else text
+    return "" if text.startswith((f"{plain.__name__}(", "!!!")) else inspect.cleandoc(text)
