@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trilith.service.declare import service as service
     from trilith.service.depends import depends as depends
     from trilith.service.depends import model as model
+    from trilith.service.deploy import on_deploy as on_deploy
     from trilith.service.options import Batch as Batch
     from trilith.service.tracing import context as context
     from trilith.telemetry.data_log import log as log
@@ -52,6 +53,7 @@ _HOMES: Final = {
     "api": "trilith.service.declare",
     "context": "trilith.service.tracing",
     "depends": "trilith.service.depends",
+    "on_deploy": "trilith.service.deploy",
     "model": "trilith.service.depends",
     "log": "trilith.telemetry.data_log",
     "Counter": "trilith.telemetry.instruments",
@@ -82,6 +84,7 @@ __all__ = [
     "context",
     "counter",
     "depends",
+    "on_deploy",
     "gauge",
     "histogram",
     "log",

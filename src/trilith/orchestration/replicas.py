@@ -20,6 +20,7 @@ class Replica:
         since: instant at which it entered its state, in seconds.
         ready_at: instant at which it became ready, or None.
         failure: what it said when it could not start.
+        deploys: what it does before the deployment of its revision begins; "" when nothing.
         killed: whether the agent has killed it, and said so.
     """
 
@@ -31,6 +32,7 @@ class Replica:
     state: ReplicaState = ReplicaState.STARTING
     ready_at: float | None = None
     failure: str = ""
+    deploys: str = ""
     killed: bool = False
 
     def __repr__(self) -> str:
@@ -75,7 +77,7 @@ class ReplicaBook:
         """The time of those that start counts from now: what they waited for was not theirs."""
         for replica in self._replicas.values():
             if replica.state is ReplicaState.STARTING:
-                replica.since = now
+                replica.since = max(replica.since, now)
 
     def count_restart(self, service: str) -> None:
         """Notes that a replica of the service died by itself."""

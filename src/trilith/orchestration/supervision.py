@@ -215,6 +215,13 @@ class Supervision(Generic[Content]):
         if wanted:
             self._deploy(revision)
 
+    def deploying(self, replica_id: int, what: str, timeout_s: float, now: float) -> None:
+        """Before a revision is described, something is done once, which may take so long; "": it is over."""
+        replica = self.book.get(replica_id)
+        if replica is not None and replica.state is ReplicaState.STARTING:
+            replica.deploys = what
+            replica.since = now + timeout_s  # its own time counts from when that must have ended
+
     def replica_serving(self, replica_id: int, now: float) -> None:
         """The gateway can call it."""
         replica = self.book.get(replica_id)
@@ -298,7 +305,8 @@ class Supervision(Generic[Content]):
     def _seed_failed(self, replica: Replica) -> None:
         """The first worker of a revision died before it could say what the application is."""
         if not replica.failure:
-            self._tell(f"{self._charge.target}: the worker ended before it had loaded the target")
+            during = f"while {replica.deploys} ran" if replica.deploys else "before it had loaded the target"
+            self._tell(f"{self._charge.target}: the worker ended {during}")
         self._not_loaded()
 
     def _not_loaded(self) -> None:
@@ -375,7 +383,8 @@ class Supervision(Generic[Content]):
         if self.stopping or self.revisions.announced:
             return False
         if self.revisions.wanted is None and self._charge.application:
-            waits = f"{self._charge.target} is being imported"
+            deploys = next((replica.deploys for replica in self.book.all() if replica.deploys), "")
+            waits = f"{deploys} runs" if deploys else f"{self._charge.target} is being imported"
         elif not self.revisions.loaded:
             waits = "models are being loaded"
         else:

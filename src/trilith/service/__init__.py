@@ -20,6 +20,7 @@ from trilith.service.call import MESSAGE_RESULT, PLAIN_RESULT, OnDone, Outcome, 
 from trilith.service.codecs.native import pack, unpack
 from trilith.service.declare import api, service
 from trilith.service.depends import depends, model
+from trilith.service.deploy import deploy_hooks, on_deploy, run_deploy_hook
 from trilith.service.describe import (
     AppDescription,
     BatchDescription,
@@ -32,6 +33,7 @@ from trilith.service.describe import (
     service_graph,
 )
 from trilith.service.docs_page import docs_html
+from trilith.service.health import IS_ALIVE, IS_READY, has_hook, why_not
 from trilith.service.host import ServiceHost
 from trilith.service.local import InProcessResolver
 from trilith.service.openapi import openapi_document
@@ -48,6 +50,13 @@ if TYPE_CHECKING:
     from trilith.core.model import ModelSignature
 
 __all__ = [
+    "IS_ALIVE",
+    "IS_READY",
+    "deploy_hooks",
+    "has_hook",
+    "on_deploy",
+    "run_deploy_hook",
+    "why_not",
     "ACCESS_METHOD",
     "ACCESS_SERVICE",
     "access_service",

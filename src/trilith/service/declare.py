@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 from trilith.errors import InvalidConfig
 from trilith.service.batched import BatchedFunction, BatchedMethod, BatchFunction, BatchMethod
 from trilith.service.depends import Dependency, ModelReference
+from trilith.service.health import IS_ALIVE, IS_READY, check_health, has_hook
 from trilith.service.lifecycle import check_lifecycle
 from trilith.service.names import is_client_name, is_own_path
 from trilith.service.options import ApiOptions, Batch, ServiceOptions, read_options
@@ -77,6 +78,9 @@ def service(
     threads: int = ...,
     concurrency: int | None = None,
     max_waiting: int = ...,
+    health_interval_s: float = ...,
+    health_timeout_s: float = ...,
+    health_failures: int = ...,
     proto: str = "",
     rpc: str = "",
     route: str | None = None,
@@ -94,6 +98,9 @@ def service(
     threads: int = ...,
     concurrency: int | None = None,
     max_waiting: int = ...,
+    health_interval_s: float = ...,
+    health_timeout_s: float = ...,
+    health_failures: int = ...,
     proto: str = "",
     rpc: str = "",
     route: str | None = None,
@@ -104,8 +111,9 @@ def service(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     Args:
         target: the class or function, when used without brackets.
-        options: name, replicas, cpu, timeout_s, threads, concurrency, max_waiting, proto, rpc: see `ServiceOptions`. A
-            function takes those of `@trilith.api` too.
+        options: name, replicas, cpu, timeout_s, threads, concurrency, max_waiting, health_interval_s,
+            health_timeout_s, health_failures, proto, rpc: see `ServiceOptions`. A function takes those of
+            `@trilith.api` too.
 
     Raises:
         InvalidConfig: an option is unknown or wrong, or the class declares nothing that could be served.
@@ -121,12 +129,20 @@ def service(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         _read_early(spec)
         if isinstance(found, type):
             check_lifecycle(found)
+            check_health(found)
+        _check_health_options(spec, options)
         setattr(found, SERVICE_ATTRIBUTE, spec)
         if spec.is_function and any(method.options.batch for method in spec.methods.values()):
             return BatchedFunction(found)  # takes the function's attributes over, and with them the declaration
         return found
 
     return decorate if target is None else decorate(target)
+
+
+def _check_health_options(spec: ServiceSpec, options: dict[str, Any]) -> None:
+    given = next((name for name in options if name.startswith("health_")), None)
+    if given is not None and not (has_hook(spec.target, IS_READY) or has_hook(spec.target, IS_ALIVE)):
+        raise InvalidConfig(f"{spec.name}: {given} has no effect in a service without {IS_READY} or {IS_ALIVE}")
 
 
 def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:

@@ -74,6 +74,9 @@ class ServiceOptions:
         concurrency: calls that one replica takes at a time; None: `threads` when all methods are synchronous, else 64.
         max_waiting: how many calls may wait while no replica has room; one more is refused with `queue_full`. Each
             batched method has a queue of that bound for itself, all other methods share one.
+        health_interval_s: seconds between two questions to `__is_ready__` and `__is_alive__`, where there are any.
+        health_timeout_s: seconds in which they have to answer.
+        health_failures: times in a row that `__is_alive__` says no before the process is replaced.
         proto: a `.proto` file (or a descriptor set, `.binpb`) that is served as it stands over gRPC; the path is
             relative to the file that declares the service. "" for none.
         rpc: which gRPC service it is, `package.Service`; "" for the only one in `proto`, and without that for a name
@@ -87,6 +90,9 @@ class ServiceOptions:
     threads: int = _DEFAULT_THREADS
     concurrency: int | None = None
     max_waiting: int = _DEFAULT_MAX_WAITING
+    health_interval_s: float = 5.0
+    health_timeout_s: float = 5.0
+    health_failures: int = 3
     proto: str = ""
     rpc: str = ""
 
@@ -101,6 +107,9 @@ class ServiceOptions:
         if self.concurrency is not None:
             _whole("service: concurrency", self.concurrency, 1, _MAX_CONCURRENCY)
         _whole("service: max_waiting", self.max_waiting, 1, 1 << 20)
+        _positive("service: health_interval_s", self.health_interval_s, _LONGEST_S)
+        _positive("service: health_timeout_s", self.health_timeout_s, _LONGEST_S)
+        _whole("service: health_failures", self.health_failures, 1, 1000)
         if self.proto != "" and not _is_text(self.proto, _PROTO):
             raise InvalidConfig(
                 f"service: proto must be the path of a .proto file, or of a descriptor set (.binpb), got {self.proto!r}"

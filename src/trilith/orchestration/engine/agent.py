@@ -212,6 +212,10 @@ class Agent:
                     continue
                 bounded = revision.content.cpu[revision.desired[0].service] is not None
                 self._supervision.described(replica_id, revision, self._now(), bounded=bounded)
+            elif isinstance(message, control.Deploying):
+                self._supervision.deploying(replica_id, message.what, message.timeout_s, self._now())
+            elif isinstance(message, control.Unwell):
+                self._supervision.replica_unwell(replica_id, message.reason, self._now())
             elif isinstance(message, control.Failed):
                 self._supervision.replica_failed(replica_id, message.reason, message.detail)
             self._happened()

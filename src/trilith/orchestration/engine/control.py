@@ -149,6 +149,19 @@ class Failed(Message, frozen=True, tag="failed"):
     detail: str = ""
 
 
+class Deploying(Message, frozen=True, tag="deploying"):
+    """Worker to agent: what is to be done before a deployment begins, and may take so long; "" and 0: it is over."""
+
+    what: str
+    timeout_s: float
+
+
+class Unwell(Message, frozen=True, tag="unwell"):
+    """Worker to agent: its instance says that it is of no use any more."""
+
+    reason: str
+
+
 class Stop(Message, frozen=True, tag="stop"):
     """Agent to child: finish what you have within `timeout_s` seconds, then exit."""
 
@@ -171,5 +184,7 @@ AnyMessage = (
     | Unprepared
     | Described
     | Failed
+    | Deploying
+    | Unwell
     | Stop
 )

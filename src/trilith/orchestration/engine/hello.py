@@ -30,7 +30,14 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, tag="counted"):
     families: list[FamilyDelta]
 
 
-Notice = Join | Hello | Counted
+class Readiness(msgspec.Struct, frozen=True, kw_only=True, tag="readiness"):
+    """What its instance says of itself after that. `why_not`: why it takes no calls now; "" when it does again."""
+
+    replica_id: int
+    why_not: str
+
+
+Notice = Join | Hello | Counted | Readiness
 
 
 def decode_notice(notice: bytes) -> Notice:

@@ -13,7 +13,18 @@ if TYPE_CHECKING:
 class ReplicaLink:
     """One replica's connection, and the calls that it holds."""
 
-    __slots__ = ("batching", "calls", "overdue", "peer", "pid", "removed", "replica_id", "revision", "service")
+    __slots__ = (
+        "batching",
+        "calls",
+        "overdue",
+        "peer",
+        "pid",
+        "removed",
+        "replica_id",
+        "revision",
+        "service",
+        "unready",
+    )
 
     def __init__(self, *, replica_id: int, service: str, revision: int, pid: int, peer: Peer) -> None:
         self.replica_id = replica_id
@@ -22,6 +33,7 @@ class ReplicaLink:
         self.pid = pid
         self.peer = peer
         self.removed = False
+        self.unready = ""  # why its instance takes no calls now
         self.calls: dict[int, PendingCall | list[PendingCall]] = {}
         self.batching: set[str] = set()  # batched methods of which it runs a batch now
         self.overdue: dict[str, float] = {}  # those of them that nobody waits for any more: when their time was over

@@ -127,7 +127,8 @@ class Router:
 
     def not_ready(self) -> list[str]:
         """Services without a replica that serves."""
-        return self._traffic.not_ready()
+        unready = (each.service for each in self.deployments if each.replicas and all(r.unready for r in each.replicas))
+        return sorted({*self._traffic.not_ready(), *unready})
 
     def ready(self) -> bool:
         """Whether each service has a replica that serves."""

@@ -41,7 +41,9 @@ _FAMILIES: Final[tuple[Reading[Router], ...]] = (
         "gauge",
         "Replicas that serve.",
         ("service",),
-        lambda router: (((each.service,), len(each.replicas)) for each in router.deployments),
+        lambda router: (
+            ((each.service,), sum(not link.unready for link in each.replicas)) for each in router.deployments
+        ),
     ),
     Reading(
         "trilith_calls_retried_total",

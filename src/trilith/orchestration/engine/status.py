@@ -15,7 +15,7 @@ def status_document(
     services = [
         ServiceStatus(
             name=deployment.service,
-            serving=len(deployment.replicas),
+            serving=sum(not link.unready for link in deployment.replicas),
             waiting=router.waiting(deployment.service),
             in_flight=deployment.in_flight,
             replicas=[row for row in rows if row.service == deployment.service],

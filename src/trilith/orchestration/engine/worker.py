@@ -35,11 +35,12 @@ from trilith.net.transport import LostCall, Peer, connect
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.counting import CountingReplica
-from trilith.orchestration.engine.hello import Hello, Join
+from trilith.orchestration.engine.hello import Hello, Join, Readiness
 from trilith.orchestration.engine.inline import PATIENCE_S, patient_description
 from trilith.orchestration.engine.launch import WorkerArguments
 from trilith.orchestration.engine.process import open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.remote import GatewayLink, RemoteResolver
+from trilith.orchestration.engine.replica_health import ReplicaHealth
 from trilith.orchestration.engine.served_calls import ServedCalls
 from trilith.orchestration.engine.snapshot import use_snapshot
 from trilith.orchestration.engine.spare import libraries_of
@@ -51,9 +52,11 @@ from trilith.service import (
     ServiceSpec,
     access_service,
     access_spec,
+    deploy_hooks,
     describe,
     load_named,
     load_target,
+    run_deploy_hook,
     service_graph,
     spec_of,
     with_access,
@@ -103,6 +106,7 @@ class Worker:
         roots = self._model_roots(Path(inspect.getfile(root.target)).parent)
         spec = self._spec(root, access)
         if not self._arguments.service:
+            await self._deploy(root)
             described = describe(target) if access is None else with_access(describe(target), access)
             if self._inline:
                 described = patient_description(described)
@@ -132,24 +136,55 @@ class Worker:
         await self._host.start()
         ends_at = math.inf
         keeper: asyncio.Task[None] | None = None
+        self._health = ReplicaHealth(
+            self._host.spec, self._host.instance, on_ready=self._tell_readiness, on_dead=self._tell_death
+        )
+        watch: asyncio.Task[None] | None = None
         try:
+            if not self._inline:
+                await self._health.until_ready()
             if not self._inline:
                 settle_collector()
                 watch_growth(asyncio.get_running_loop())
             self._hello(peer)
+            if self._health.has_a_say and not self._inline:  # who looks at it in a debugger has it stand still
+                watch = asyncio.get_running_loop().create_task(self._health.watch())
             keeper = asyncio.get_running_loop().create_task(self._keep_connected())
             timeout_s = await self._wait_stop()
             ends_at = time.monotonic() + timeout_s
             keeper.cancel()
+            if watch is not None:
+                watch.cancel()  # it would invite calls again
             if data_log is not None:
                 await asyncio.to_thread(data_log.close, min(_LEAVE_S, timeout_s) / 4)
             self._counting.close()
             if self._peer is not None:
                 await self._peer.close(timeout_s)
         finally:
-            if keeper is not None:
-                keeper.cancel()
+            for task in (keeper, watch):
+                if task is not None:
+                    task.cancel()
             await self._host.stop(min(_LEAVE_S, max(0.0, ends_at - time.monotonic())))
+
+    async def _deploy(self, root: ServiceSpec) -> None:
+        """What is done once for each revision, before it is described and its replicas start."""
+        hooks = deploy_hooks(service_graph(root))
+        for hook in hooks:
+            self._channel.send(control.Deploying(what=hook.where, timeout_s=hook.timeout_s))
+            await run_deploy_hook(hook)
+            forks.end_if_forked()
+        if hooks:
+            self._channel.send(control.Deploying(what="", timeout_s=0.0))
+
+    def _tell_readiness(self, why_not: str) -> None:
+        if self._peer is not None:
+            self._peer.grant = 0 if why_not else self._host.spec.concurrency
+            self._peer.notify(
+                msgspec.msgpack.encode(Readiness(replica_id=self._arguments.replica_id, why_not=why_not[:1000]))
+            )
+
+    def _tell_death(self, reason: str) -> None:
+        self._channel.send(control.Unwell(reason=reason))
 
     def _open_data_log(self) -> DataLog | None:
         options = self._arguments.data_log
@@ -215,6 +250,8 @@ class Worker:
         )
         peer.grant = self._host.spec.concurrency  # first, so that the gateway knows it when it learns who is there
         peer.notify(msgspec.msgpack.encode(hello))
+        if self._health.not_ready:
+            self._tell_readiness(self._health.not_ready)
 
     async def _keep_connected(self) -> None:
         while True:

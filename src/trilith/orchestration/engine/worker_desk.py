@@ -15,7 +15,7 @@ from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.application import Application
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.early_calls import EarlyCalls
-from trilith.orchestration.engine.hello import Counted, Hello, decode_notice
+from trilith.orchestration.engine.hello import Counted, Hello, Readiness, decode_notice
 from trilith.orchestration.engine.links import ReplicaLink
 from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.router import Router
@@ -56,6 +56,10 @@ class WorkerDesk:
             notice = decode_notice(raw)
             if isinstance(notice, Counted):
                 self._programs.add(notice.replica_id, notice.revision, notice.families)
+                return
+            if isinstance(notice, Readiness):
+                for link in links:
+                    link.unready = notice.why_not
                 return
             revision = notice.revision
             if isinstance(notice, Hello):
