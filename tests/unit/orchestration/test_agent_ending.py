@@ -83,6 +83,12 @@ class Launcher(AbstractContextManager):
     async def keep_sources(self, number, needed):
         pass
 
+    async def keep_spares(self, bounds, libraries):
+        pass
+
+    async def end_spares(self):
+        pass
+
     async def until(self, condition):
         while not condition():
             self.happened.clear()
