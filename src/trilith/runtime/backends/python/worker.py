@@ -66,7 +66,7 @@ class Worker:
         with opening_above():
             self._loop = asyncio.new_event_loop()
         self._calls: deque[IncomingCall] = deque()
-        self._taken_back: set[tuple[int, int]] = set()
+        self._taken_back: dict[int, set[int]] = {}  # by call, for those that are not answered: which of its requests
         self._stopping = False
         self._serving = False
         self._peer: Peer | None = None
@@ -188,12 +188,14 @@ class Worker:
 
     def _on_call(self, call: IncomingCall) -> None:
         self._calls.append(call)
+        self._taken_back[call.id] = set()
         self._loop.stop()
 
     def _on_notice(self, raw: bytes) -> None:
         message = messages.decode(raw)
-        if isinstance(message, TakenBack):
-            self._taken_back.add((message.call_id, message.at))
+        # This loop does not run while the model does, so most of these come when their call is answered.
+        if isinstance(message, TakenBack) and message.call_id in self._taken_back:
+            self._taken_back[message.call_id].add(message.at)
 
     def _stop(self) -> None:
         self._stopping = True
@@ -229,8 +231,7 @@ class Worker:
         except BaseException as error:  # noqa: BLE001 - values of the user's own classes
             meta, buffers = encode_answer(BatchAnswer([], described(error))), []
         call.result(meta, buffers)
-        if self._taken_back:
-            self._taken_back = {entry for entry in self._taken_back if entry[0] != call.id}
+        self._taken_back.pop(call.id, None)
 
     def _is_taken_back(self, call_id: int, at: int) -> bool:
         """Reads what has come meanwhile; elsewhere than on the main thread, what was read before."""
@@ -238,7 +239,7 @@ class Worker:
             with self._writing.own:
                 self._loop.call_soon(self._loop.stop)
                 self._loop.run_forever()
-        return self._stopping or (call_id, at) in self._taken_back
+        return self._stopping or at in self._taken_back.get(call_id, ())
 
     # -- the thread that lives -----------------------------------------------------------------------------------------
 
