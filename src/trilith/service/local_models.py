@@ -1,4 +1,4 @@
-"""Models in this process: one runtime for all of them, on the background loop, started when the first model is used.
+"""Models in this process, in runtimes on the background loop that are started when the first model is used.
 
 It serves unit tests, and models that are placed with each replica. Calls come from any loop or thread.
 """
@@ -6,6 +6,7 @@ It serves unit tests, and models that are placed with each replica. Calls come f
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -22,37 +23,68 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class _SharedRuntime:
-    """The runtime, and the models that it was asked to load. Everything here happens on the background loop."""
+class _Place:
+    """Where a model of some name lies, and who calls that one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.callers: weakref.WeakSet[LocalModel] = weakref.WeakSet()
+        self.load: asyncio.Task[ModelHandle] | None = None
+
+    @property
+    def loads(self) -> bool:
+        """Whether it is loaded, or is being loaded."""
+        return self.load is not None and not (self.load.done() and self.load.exception() is not None)
+
+
+class _SharedRuntimes:
+    """The runtimes, and the models that they were asked to load. Everything here happens on the background loop.
+
+    There is one, unless models of one name lie in several places (each of two services may have its own): a runtime
+    knows each name once, so each further place of a name is served by a further runtime. A place that nobody calls any
+    more makes room for another.
+    """
 
     def __init__(self) -> None:
-        self._runtime: Runtime | None = None
+        self._runtimes: list[Runtime] = []
         self._lock = asyncio.Lock()
-        self._loaded: dict[tuple[str, Path], asyncio.Task[ModelHandle]] = {}
+        self._places: dict[str, list[_Place]] = {}  # by name; the position is that of the runtime
 
-    async def load(self, name: str, path: Path) -> tuple[Runtime, ModelHandle]:
-        """The runtime, with that model ready.
+    async def load(self, caller: LocalModel, name: str, path: Path) -> tuple[Runtime, ModelHandle]:
+        """The runtime of that model, with the model ready.
 
         Raises:
             TrilithError: it cannot be loaded.
         """
         async with self._lock:
-            if self._runtime is None:
-                # It lives as long as the process. At exit it cannot be closed: Python ends the threads that it would
-                # close with first. Its instance threads wait for work then, and hold nothing that must be saved.
-                self._runtime = await Runtime().__aenter__()
-            runtime, key = self._runtime, (name, path)
-            if key not in self._loaded or (self._loaded[key].done() and self._loaded[key].exception() is not None):
-                self._loaded[key] = asyncio.create_task(runtime.load(name, path))
-        return runtime, await asyncio.shield(self._loaded[key])
+            at = self._place(name, path)
+            while len(self._runtimes) <= at:
+                # They live as long as the process. At exit they cannot be closed: Python ends the threads that they
+                # would close with first. Their instance threads wait for work then, and hold nothing to be saved.
+                self._runtimes.append(await Runtime().__aenter__())
+            runtime, place = self._runtimes[at], self._places[name][at]
+            place.callers.add(caller)
+            if place.load is None or not place.loads:
+                place.load = asyncio.create_task(runtime.load(name, path))
+        return runtime, await asyncio.shield(place.load)
+
+    def _place(self, name: str, path: Path) -> int:
+        """The position of that place, which is a new one if it was not known."""
+        places = self._places.setdefault(name, [])
+        found = next((at for at, place in enumerate(places) if place.path == path), None)
+        if found is not None:
+            return found
+        free = next((at for at, place in enumerate(places) if not place.callers), len(places))
+        places[free : free + 1] = [_Place(path)]
+        return free
 
 
-_shared: Final[list[_SharedRuntime]] = []
+_shared: Final[list[_SharedRuntimes]] = []
 
 
-async def _shared_runtime() -> _SharedRuntime:
+async def _shared_runtimes() -> _SharedRuntimes:
     if not _shared:  # made on the background loop alone, so no two of them
-        _shared.append(_SharedRuntime())
+        _shared.append(_SharedRuntimes())
     return _shared[0]
 
 
@@ -78,7 +110,7 @@ class LocalModel:
         return await _on_background(self._infer(dict(inputs), current_context.get()))
 
     async def _ready(self) -> tuple[Runtime, ModelHandle]:
-        return await (await _shared_runtime()).load(self._reference, self._path)
+        return await (await _shared_runtimes()).load(self, self._reference, self._path)
 
     async def _infer(self, inputs: dict[str, Any], context: Context | None) -> dict[str, Array]:
         runtime, _ = await self._ready()

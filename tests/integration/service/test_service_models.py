@@ -1,6 +1,7 @@
 """`trilith.model` with no server: the runtime runs in this process, for loops and for threads."""
 
 import asyncio
+import gc
 
 import numpy as np
 import onnx
@@ -9,7 +10,8 @@ from onnx import TensorProto, helper
 
 import trilith
 from trilith.errors import InvalidInput, SetupError
-from trilith.service import InProcessResolver, ServiceHost
+from trilith.service import InProcessResolver, ServiceHost, local_models
+from trilith.service.local_models import LocalModel
 
 
 @pytest.fixture(autouse=True)
@@ -80,3 +82,44 @@ def test_a_model_that_cannot_be_loaded_says_why_in_process(tmp_path):
         asyncio.run(service.total([1, 2]))
     with pytest.raises(SetupError, match="sums"):
         service.total_in_thread([1, 2])
+
+
+def save_product(path, factor):
+    """y = x * factor"""
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2]) for name in ("x", "y")]
+    factors = helper.make_tensor("f", TensorProto.FLOAT, [1], [factor])
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "f"], ["y"])], "product", *([each] for each in tensors))
+    graph.initializer.append(factors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.parent.mkdir(parents=True)
+    onnx.save(model, path)
+
+
+def test_models_of_one_name_in_several_places(tmp_path):
+    """Each caller gets the answers of its own one, whichever was loaded last; who is gone makes room."""
+    factors = {name: float(at) for at, name in enumerate(("one", "two", "three", "four"), 2)}
+    for name, factor in factors.items():
+        save_product(tmp_path / name / "models" / "product" / "1" / "model.onnx", factor)
+
+    async def main():
+        callers = {name: LocalModel("product", tmp_path / name, ()) for name in ("one", "two", "three")}
+        x = np.ones((1, 2), np.float32)
+
+        async def ask(name):
+            outputs = await callers[name].infer({"x": x})
+            return name, outputs["y"][0, 0]
+
+        asked = [*callers] * 3
+        assert dict(await asyncio.gather(*map(ask, asked))) == {name: factors[name] for name in callers}
+        for name in asked:
+            assert await ask(name) == (name, factors[name])
+        [shared] = local_models._shared
+        count = len(shared._runtimes)
+        del callers["two"]
+        gc.collect()
+        callers["four"] = LocalModel("product", tmp_path / "four", ())
+        for name in (*callers, *callers):
+            assert await ask(name) == (name, factors[name])
+        assert len(shared._runtimes) == count
+
+    asyncio.run(main())
