@@ -17,9 +17,13 @@ from typing import Any, Final, TypeVar
 import msgspec
 import yaml
 
+from trilith.core.foreign import shortened
 from trilith.errors import InvalidConfig, UnknownReference
 
 ValueT = TypeVar("ValueT")
+
+_MERGE: Final = "tag:yaml.org,2002:merge"  # what `<<` is: the keys of another mapping, unless they stand here too
+_LONGEST_VALUE: Final = 100
 
 _AT: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
 _NUMBERS: Final = (msgspec.inspect.IntType, msgspec.inspect.FloatType)
@@ -30,17 +34,33 @@ _UNKNOWN: Final = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """The safe loader, but a key that stands twice is an error and not the last one's value."""
+    """The safe loader, but a key that stands twice is an error and not the last one's value.
+
+    Whatever it raises for a value is a `YAMLError` with the value's place.
+    """
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep=True)  # so that a value within itself is found out
+        except (yaml.YAMLError, RecursionError):
+            raise
+        except Exception as error:  # what comes depends on what reads the value: int(), date(), a regular expression
+            kind = str(node.tag).rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{shortened(str(node.value), _LONGEST_VALUE)!r} is no {kind}: {error}", node.start_mark
+            ) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[object] = set()
+        seen: set[tuple[Hashable, ...]] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True) if isinstance(key_node, yaml.ScalarNode) else None
-            if key is not None and key in seen:
-                raise yaml.constructor.ConstructorError(
-                    "while reading a mapping", node.start_mark, f"the key {key!r} stands twice", key_node.start_mark
-                )
-            seen.add(key)
+            if isinstance(key_node, yaml.ScalarNode):
+                merges = key_node.tag == _MERGE
+                key = "<<" if merges else self.construct_object(key_node)
+                if (merges, key) in seen:
+                    raise yaml.constructor.ConstructorError(
+                        "while reading a mapping", node.start_mark, f"the key {key!r} stands twice", key_node.start_mark
+                    )
+                seen.add((merges, key))
         return super().construct_mapping(node, deep)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from trilith.errors import InvalidConfig, TrilithError, UnknownReference
+from trilith.core.foreign import named_error
+from trilith.errors import Bug, InvalidConfig, TrilithError, UnknownReference
 from trilith.runtime.backends import builtin_backends
 from trilith.runtime.backends.files import what_lies_at
 from trilith.runtime.backends.parameters import unknown_parameters
@@ -116,6 +117,9 @@ def _check(name: str, folders: list[Path]) -> CheckedModel:
         return CheckedModel(name=name, folder=str(folder), ok=False, problem=error.message)
     except OSError as error:
         problem = f"{folder}: cannot be looked at: {error.filename}: {error.strerror}"
+        return CheckedModel(name=name, folder=str(folder), ok=False, problem=problem)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one model, the others are checked
+        problem = f"{folder}: {Bug(f'it cannot be checked: {named_error(error)}; please report this').message}"
         return CheckedModel(name=name, folder=str(folder), ok=False, problem=problem)
     return CheckedModel(
         name=name,

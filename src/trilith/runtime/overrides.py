@@ -138,6 +138,9 @@ def _merged(config: str, file: Path | None) -> str:
         said = loads(config.encode())
         if not isinstance(said, dict):
             raise InvalidInput("it is no JSON object")
+        twice = [key for key in said if _snake(key) != key and _snake(key) in said]
+        if twice:
+            raise InvalidInput(f"{twice[0]!r} and {_snake(twice[0])!r} are one field, which stands twice")
         json_format.Parse(config, given)
     except (InvalidInput, json_format.ParseError) as error:
         raise InvalidConfig(f"the parameter `config`: must be the JSON of a ModelConfig: {error}") from error

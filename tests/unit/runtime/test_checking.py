@@ -8,7 +8,7 @@ import pytest
 
 from trilith.cli import make_app
 from trilith.errors import UnknownReference
-from trilith.runtime import check_models
+from trilith.runtime import check_models, checking
 
 
 def write(root, name, config, *versions, filename="config.pbtxt"):
@@ -84,3 +84,23 @@ def test_what_is_neither_folder_nor_file(tmp_path):
     for path, what in ((Path("/dev/null"), "a device"), (tmp_path / "pipe", "a pipe")):
         with pytest.raises(UnknownReference, match=f"{path}: is {what}; expected a repository"):
             check_models(path)
+
+
+def test_one_broken_model_leaves_the_others(tmp_path, monkeypatch):
+    write(tmp_path, "a", "parameters: {day: 2020-13-45}", "1", filename="model.yaml")
+    for name in ("b", "c"):
+        write(tmp_path, name, "", "1", filename="model.yaml")
+    plan = checking.plan_model
+
+    def plan_or_not(name, *arguments):
+        if name == "b":
+            raise ZeroDivisionError("a bug of ours")
+        return plan(name, *arguments)
+
+    monkeypatch.setattr(checking, "plan_model", plan_or_not)
+    found = check_models(tmp_path)
+    assert [model.ok for model in found] == [False, False, True]
+    assert found[0].problem == (
+        f"{tmp_path}/a/model.yaml: line 1, column 19: '2020-13-45' is no timestamp: month must be in 1..12"
+    )
+    assert "ZeroDivisionError: a bug of ours; please report this" in found[1].problem

@@ -84,3 +84,16 @@ def test_without_a_file_the_configuration_stands_alone(tmp_path):
 def test_a_configuration_that_is_none(tmp_path, config):
     with pytest.raises(InvalidConfig, match="the parameter `config`: must be the JSON of a ModelConfig"):
         Override.read("m", {"config": config}).config_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        ('{"backend": "a", "backend": "b"}', "duplicate key backend"),
+        ('{"instance_group": [{"count": 1, "count": 2}]}', "duplicate key count"),
+        ('{"max_batch_size": 1, "maxBatchSize": 2}', "'maxBatchSize' and 'max_batch_size' are one field"),
+    ],
+)
+def test_a_key_that_stands_twice_is_named(tmp_path, config, key):
+    with pytest.raises(InvalidConfig, match=key):
+        Override.read("m", {"config": config}).config_of(tmp_path)
