@@ -214,7 +214,8 @@ def _form_field(value: ValueDescription) -> dict[str, Any]:
     if value.kind not in _BINARY_KINDS:
         return value.schema
     one = _file("image/*" if value.kind == "image" else "application/octet-stream")
-    return {"type": "array", "items": one} if value.many else one
+    # A form cannot say that a list is empty.
+    return {"type": "array", "items": one, "minItems": 1} if value.many else one
 
 
 def _items(media: str, item: dict[str, Any]) -> dict[str, Any]:

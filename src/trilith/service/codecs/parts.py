@@ -76,7 +76,7 @@ def _array(one: ValueType, body: Buffer) -> Any:
         found = arrays.from_nested(msgspec.json.decode(body), one.dtype)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput("expected an array as nested lists in JSON, or a .npy file") from error
-    return tensors.of_array(tensors.shaped(found, one), one)
+    return tensors.of_nested(found, one)
 
 
 def _frame(one: ValueType, body: Buffer, filename: str | None, content_type: str) -> Any:

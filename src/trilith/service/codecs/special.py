@@ -12,7 +12,7 @@ import pathlib
 from typing import Any, Final
 
 from trilith.errors import InvalidInput
-from trilith.service.constraints import ContentType
+from trilith.service.constraints import ContentType, Shape
 from trilith.service.kinds import Kind, ValueType
 
 _WANTED: Final = {Kind.IMAGE: "an image", Kind.BYTES: "bytes", Kind.FILE: "a path"}
@@ -21,7 +21,7 @@ _WANTED: Final = {Kind.IMAGE: "an image", Kind.BYTES: "bytes", Kind.FILE: "a pat
 def schema(one: ValueType) -> dict[str, Any]:
     """The JSON schema of the JSON form of one value."""
     if one.kind is Kind.ARRAY:
-        return {"type": "array", "items": {}, "title": f"array of {one.dtype}" if one.dtype else "array"}
+        return _nested(one) | {"title": f"array of {one.dtype}" if one.dtype else "array"}
     if one.kind is Kind.FRAME:
         from trilith.service.codecs import frames
 
@@ -30,6 +30,29 @@ def schema(one: ValueType) -> dict[str, Any]:
     if isinstance(one.constraint, ContentType):
         kind = str(one.constraint) if len(one.constraint.patterns) == 1 else kind
     return {"type": "string", "contentEncoding": "base64", "contentMediaType": kind}
+
+
+_CELLS: Final = {"b": "boolean", "i": "integer", "u": "integer", "f": "number", "U": "string", "M": "string"}
+
+
+def _nested(one: ValueType) -> dict[str, Any]:
+    """Nested lists, as deep and as long as is declared; their cells where their dtype is declared too."""
+    if not isinstance(one.constraint, Shape):
+        return {"type": "array", "items": {}}
+    found: dict[str, Any] = {}
+    if one.dtype:
+        import numpy as np
+
+        dtype = np.dtype(one.dtype)
+        cell = _CELLS.get(dtype.kind)
+        found = {} if cell is None else {"type": [cell, "null"] if dtype.kind in "fM" else cell}
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            found |= {"minimum": int(limits.min), "maximum": int(limits.max)}
+    for size in reversed(one.constraint.sizes):
+        exactly = {"minItems": size, "maxItems": size} if isinstance(size, int) else {}
+        found = {"type": "array", "items": found, **exactly}
+    return found
 
 
 def read(value: Any, one: ValueType) -> Any:
@@ -43,7 +66,7 @@ def read(value: Any, one: ValueType) -> Any:
         from trilith.service.codecs import arrays, tensors
 
         if isinstance(value, list | int | float):
-            return tensors.of_array(tensors.shaped(arrays.from_nested(value, one.dtype), one), one)
+            return tensors.of_nested(arrays.from_nested(value, one.dtype), one)
         return tensors.take(value, one)
     if kind is Kind.FRAME:
         from trilith.service.codecs import frames

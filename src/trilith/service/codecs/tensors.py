@@ -38,6 +38,18 @@ def as_array(value: Any, one: ValueType) -> Array:
     return shaped(arrays.check_array(value, one.dtype), one)
 
 
+def of_nested(array: Array, one: ValueType) -> Any:
+    """An array that came as nested lists, as declared. Of `[]` the declared shape says how long its rows would be.
+
+    Raises:
+        InvalidInput: it has another shape.
+    """
+    if array.size == 0 and isinstance(one.constraint, Shape) and array.ndim < len(one.constraint.sizes):
+        rest = one.constraint.sizes[array.ndim :]
+        array = array.reshape((*array.shape, *(size if isinstance(size, int) else 0 for size in rest)))
+    return of_array(shaped(array, one), one)
+
+
 def shaped(array: Array, one: ValueType) -> Array:
     """The array, when it has the declared shape.
 

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NotRequired
 import msgspec
 import pydantic
 import pydantic_core
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError, core_schema
 from typing_extensions import TypedDict, is_typeddict
 
@@ -397,6 +398,17 @@ def _read_name(fields: dict[str, Any], name: str) -> str:
     return alias if isinstance(alias, str) else name
 
 
+class _Schemas(GenerateJsonSchema):
+    """pydantic's schemas; those of dataclasses say too that they have no other fields, as reading them does."""
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        """The schema of a dataclass."""
+        found = super().dataclass_schema(schema)
+        if schema.get("config", {}).get("extra_fields_behavior") not in ("allow", "ignore"):
+            found.setdefault("additionalProperties", False)
+        return found
+
+
 def schemas_of(wanted: list[tuple[str, Literal["validation", "serialization"], Adapter]]) -> tuple[Any, Any]:
     """JSON schemas of many types at once, so that equal definitions are shared and clashing names told apart.
 
@@ -410,7 +422,7 @@ def schemas_of(wanted: list[tuple[str, Literal["validation", "serialization"], A
         InvalidConfig: a type has no JSON schema.
     """
     try:
-        by_key, whole = pydantic.TypeAdapter.json_schemas(wanted, ref_template=REF_TEMPLATE)
+        by_key, whole = pydantic.TypeAdapter.json_schemas(wanted, ref_template=REF_TEMPLATE, schema_generator=_Schemas)
     except pydantic.errors.PydanticInvalidForJsonSchema as error:
         raise InvalidConfig(f"a type has no JSON schema: {error}") from error
     return by_key, whole.get("$defs", {})
