@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import signal
 import ssl
 import subprocess
@@ -398,3 +399,28 @@ def test_a_certificate_says_who_it_is(serve, tmp_path, with_keys):
         heard = client.post("/heard", json={}).json()
         assert (heard["name"], heard["kind"]) == ("machine" if with_keys else "localhost", "certificate")
         assert client.post("/size", json={"text": "a"}).status_code == (403 if with_keys else 200)
+
+
+@pytest.mark.peer
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+@pytest.mark.parametrize("public", ["[/docs]", "[/docs, /openapi.json]"])
+def test_the_page_asks_a_person_for_a_key_where_it_needs_one(serve, tmp_path, public):
+    keys = Keys(tmp_path / "keys.yaml")
+    keys.add("all", "*")
+    keys.write(public)
+    server = serve(TARGET, "--api-keys", str(keys.path))
+    shown = subprocess.run(
+        [
+            *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=20000", "--dump-dom"),
+            f"http://127.0.0.1:{server.http}/docs",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    ).stdout
+    asks = '<p class="row" id="access">' in shown
+    assert asks is ("openapi" not in public)
+    assert ("this needs a key" in shown) is asks
+    assert ("<code>/heard</code>" in shown) is not asks
