@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -56,6 +57,7 @@ def served(tmp_path_factory):
     keys.add("few", "*", concurrency=1)
     keys.add("slow", "*", requests_per_s=0.001, burst=1)
     keys.add("rare", "*", requests_per_s=0.001, burst=1)
+    keys.add("crowd", "*", concurrency=50)
     keys.add("small", "*", max_body_mb=0.001)
     keys.keys["old"], entry = new_key("old", scopes=["*"])
     keys.entries["old"] = entry + "    expires: 2020-01-01\n"
@@ -228,6 +230,32 @@ def test_over_grpc(served):
         with pytest.raises(grpc.RpcError) as caught:
             call(channel, "ModelInfer", keys.keys["small"], b"\x0a\xd0\x0f" + b"x" * 2000)
         assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_places_are_given_back_whenever_clients_go(served):
+    server, keys = served
+    key = keys.keys["crowd"]
+    head = f"POST /hold HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n"
+    whole = f"{head}content-length: 2\r\n\r\n{{}}".encode()
+    longer = f"{head}content-length: 200000\r\n\r\n".encode() + b" " * 100_000
+    chunked = f"{head}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n".encode()
+    for sent in (whole, whole[:40], whole[:-1], longer, chunked, whole + whole, whole.replace(b"/hold", b"/nowhere")):
+        for _ in range(8):
+            with socket.create_connection(("127.0.0.1", server.http), timeout=20) as connection:
+                connection.sendall(sent)
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
+        method = channel.unary_unary("/Contexts/Hold")
+        calls = [method.future(b"", timeout=20, metadata=(("x-api-key", key),)) for _ in range(40)]
+        for call in calls:
+            call.cancel()
+
+    def in_flight():
+        counted = server.get("/metrics", port=server.metrics)[1].decode()
+        [line] = [line for line in counted.splitlines() if 'trilith_access_in_flight{key="crowd"}' in line]
+        return float(line.split()[-1])
+
+    server.wait_until(lambda: in_flight() == 0)
+    assert post(server, "/heard", keys.of("crowd"))[0].status_code == 200
 
 
 def test_keys_are_counted_by_name_and_shown_nowhere(served):
