@@ -46,6 +46,7 @@ def serve(
     exit_on_error: Annotated[bool, Parameter(negative="")] = False,
     drain_timeout_s: float = 30.0,
     unresponsive_timeout_s: float = 30.0,
+    stream_keep_alive_s: float = 15.0,
     max_body_mb: int = 64,
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
@@ -126,6 +127,8 @@ def serve(
         Seconds that requests in flight get after Ctrl-C or SIGTERM.
     unresponsive_timeout_s
         Seconds after which a replica that gives no sign of life is replaced.
+    stream_keep_alive_s
+        Seconds of silence after which a stream of server-sent events gets a comment; 0 for never.
     max_body_mb
         Largest request body, in MiB (1048576 bytes).
     tls_certificate
@@ -231,6 +234,7 @@ def serve(
         ("--model-load-retry-count", model_load_retry_count, RANGES["model_load_retry_count"]),
         ("--drain-timeout-s", drain_timeout_s, Range(0, math.inf)),
         ("--unresponsive-timeout-s", unresponsive_timeout_s, Range(0.001, math.inf)),
+        ("--stream-keep-alive-s", stream_keep_alive_s or None, Range(0.001, math.inf)),
         ("--data-log-mb", data_log_mb, Range(1, 1 << 24)),
         ("--access-cache-s", access_cache_s, Range(0, 86400)),
         ("--max-body-mb", max_body_mb, Range(1, FrameLimits().max_body_bytes >> 20)),
@@ -294,6 +298,7 @@ def serve(
         model_roots=tuple(str(path.resolve()) for path in models),
         drain_s=drain_timeout_s,
         unresponsive_s=unresponsive_timeout_s,
+        stream_keep_alive_s=stream_keep_alive_s,
         max_body_bytes=max_body_mb << 20,
         debug=debug,
         log=LogOptions(level=log_level, format=log_format),

@@ -42,6 +42,7 @@ class ServeOptions:
         model_roots: folders in which model names are looked up, before the application's own.
         drain_s: seconds that requests in flight get after SIGTERM.
         unresponsive_s: seconds after which a replica that is not heard is replaced.
+        stream_keep_alive_s: seconds of silence after which a stream of events gets a comment; 0 for never.
         max_body_bytes: the largest request body.
         debug: send the text of user exceptions to clients.
         tls_certificate: PEM file with the certificate chain, or None for plain text.
@@ -68,6 +69,7 @@ class ServeOptions:
     model_roots: tuple[str, ...] = field(default=())
     drain_s: float = 30.0
     unresponsive_s: float = 30.0
+    stream_keep_alive_s: float = 15.0
     max_body_bytes: int = 64 << 20
     debug: bool = False
     tls_certificate: str | None = None

@@ -15,7 +15,7 @@ from hpack import Encoder
 from PIL import Image
 
 from trilith.core.request import InferRequest
-from trilith.errors import InvalidConfig, InvalidInput, TrilithError
+from trilith.errors import InvalidConfig, InvalidInput, PayloadTooLarge, TrilithError
 from trilith.runtime.model_pbtxt import parse_model_pbtxt
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.sources.reference import parse_source
@@ -34,6 +34,8 @@ from trilith.wire.http2 import frames as http2
 from trilith.wire.http2.errors import ConnectionFault
 from trilith.wire.http2.header_decoder import HeaderDecoder
 from trilith.wire.http2.request_head import MalformedHeaders
+from trilith.wire.json_lines import LineSplitter
+from trilith.wire.sse import EventReader
 from trilith.wire.tensors import pack_request, unpack_request
 
 _MOST_BYTES = 1 << 16
@@ -121,6 +123,17 @@ def _frames(octets: bytes) -> None:
         at += len(piece)
         for frame in reader.received(len(piece)):
             transport.decode_error(frame.meta)
+
+
+def _streams(octets: bytes) -> None:
+    lines, events = LineSplitter(longest_bytes=1000), EventReader()
+    half = len(octets) // 2
+    found = [line for chunk in (octets[:half], octets[half:]) for line in lines.push(chunk)] + lines.finish()
+    assert all(line and b"\n" not in line for line in found)
+    for chunk in (octets[:half], octets[half:]):
+        for name, data in events.push(chunk):
+            assert name
+            assert len(data) <= len(octets)
 
 
 def _envelopes(octets: bytes) -> None:
@@ -308,6 +321,15 @@ READERS = (
         read=_frames,
         refusals=(),
         spice=b"\0\1\2\x7f\x80\xff",
+        inputs=10_000,
+        inputs_full=300_000,
+    ),
+    Reader(
+        name="streams of lines and events",
+        samples=(b'{"a": 1}\n\r\n"two"\n3', b"\xef\xbb\xbf: hi\ndata: 1\ndata: 2\n\nevent: error\r\ndata: {}\r\n\r\n"),
+        read=_streams,
+        refusals=(PayloadTooLarge,),
+        spice=b"\r\n: data\xef\xbb\xbf\0",
         inputs=10_000,
         inputs_full=300_000,
     ),

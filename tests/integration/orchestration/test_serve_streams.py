@@ -8,8 +8,10 @@ import json
 import os
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import psutil
 import pytest
 from live_server import APPS
 
@@ -38,7 +40,7 @@ def sends(server, path, chunks, content_type=LINES, **headers):
     return httpx.post(
         url(server, path),
         content=chunks,
-        headers={"content-type": content_type, "accept": LINES, **headers},
+        headers={"content-type": content_type, "accept": f"{LINES}, application/json", **headers},
         timeout=20,
     )
 
@@ -173,6 +175,30 @@ def test_a_client_that_does_not_read_holds_its_generator_alone(streams):
     streams.wait_until(lambda: lines(streams, "/plain", {"n": 3}) == [0, 1, 2])
 
 
+def memory_bytes(*pids):
+    return [psutil.Process(pid).memory_info().rss for pid in pids]
+
+
+def test_memory_holds_with_many_streams_of_which_some_stand_still(serve):
+    """What `benchmarks/streams.py` does at full size."""
+    server = serve(f"{APPS}/streaming.py:Streams")
+    pids = (server.gateway_pid(), *server.replica_pids("Streams"))
+    lines(server, "/count", {"n": 100, "size": 1000})
+    before = memory_bytes(*pids)
+    with contextlib.ExitStack() as held:
+        for _ in range(3):
+            client = held.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", server.http), 20)))
+            body = json.dumps({"n": 10**9, "size": 10_000}).encode()
+            client.sendall(b"POST /count HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n" % len(body))
+            client.sendall(b"content-type: application/json\r\n\r\n" + body)
+            assert client.recv(100).startswith(b"HTTP/1.1 200")
+        with ThreadPoolExecutor(29) as readers:
+            found = readers.map(lambda _: len(lines(server, "/count", {"n": 300, "size": 1000})), range(29))
+            assert list(found) == [300] * 29
+        growth = [now - then for now, then in zip(memory_bytes(*pids), before, strict=True)]
+    assert max(growth) < 48 << 20, growth
+
+
 def test_a_replica_that_dies_midway_is_an_error_of_the_stream(serve):
     server = serve(f"{APPS}/streaming.py:Streams")
     for accept in ("text/event-stream", LINES):
@@ -190,6 +216,23 @@ def test_a_replica_that_dies_midway_is_an_error_of_the_stream(serve):
         assert "replica_lost" in "".join(found)
         assert "ended after 4 items" in "".join(found)
         server.wait_until(lambda: server.get("/readyz")[0] == 200)
+
+
+def test_silence_is_filled_and_the_timeline_is_kept(serve):
+    server = serve(f"{APPS}/streaming.py:Streams", "--stream-keep-alive-s", "0.1")
+    with httpx.stream(
+        "POST", url(server, "/slow"), json={"wait_s": 0.7}, headers={"trilith-timeline": "1"}, timeout=20
+    ) as answer:
+        text = "".join(answer.iter_text())
+    assert text.count(":\n\n") >= 2
+    assert text.replace(":\n\n", "") == "data: 1\n\ndata: 2\n\n"
+    gateway = httpx.get(url(server, answer.headers["trilith-timeline-at"])).json()
+    stages = [stage for stage, _ in gateway[2]]
+    assert stages.index("first_item") < stages.index("last_item") < stages.index("answered")
+    assert "first_item" in [stage for stage, _ in gateway[3][0][2]]
+    metrics = server.get("/metrics")[1].decode()
+    assert 'trilith_service_stream_items_total{direction="out",method="slow",service="Streams"} 2' in metrics
+    assert 'trilith_service_call_seconds_count{method="slow",phase="first_item",service="Streams"} 1' in metrics
 
 
 def test_draining_waits_for_streams(serve):

@@ -113,7 +113,12 @@ class Gateway:
         timelines = TimelineShelf()
         oip_http = OipHttp(self._runtime, metrics=requests, timelines=timelines, options=arguments.protocol)
         oip_grpc = OipGrpc(self._runtime, metrics=requests, timelines=timelines, options=arguments.protocol)
-        self._front = front = HttpFront(self._router, models=oip_http, timelines=timelines)
+        self._front = front = HttpFront(
+            self._router,
+            models=oip_http,
+            timelines=timelines,
+            stream_keep_alive_s=arguments.stream_keep_alive_s,
+        )
         front.starting = not arguments.repositories
         self._pages = OwnPages(
             front, self._router, self._runtime, self._metrics, application_comes=not arguments.repositories

@@ -22,6 +22,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         repositories: model repositories that are served as they stand.
         max_body_bytes: largest request body.
         unresponsive_s: seconds after which a replica that is not heard is replaced.
+        stream_keep_alive_s: seconds of silence after which a stream of events gets a comment; 0 for never.
         tls_certificate: PEM file, or None.
         tls_key: PEM file, or None.
         tls_client_ca: PEM file, or None.
@@ -43,6 +44,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     repositories: list[str]
     max_body_bytes: int
     unresponsive_s: float
+    stream_keep_alive_s: float
     tls_certificate: str | None
     tls_key: str | None
     tls_client_ca: str | None

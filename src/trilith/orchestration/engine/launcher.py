@@ -134,6 +134,7 @@ class Launcher:
             repositories=[options.target, *options.repository.roots] if self.serves_repository else [],
             max_body_bytes=options.max_body_bytes,
             unresponsive_s=options.unresponsive_s,
+            stream_keep_alive_s=options.stream_keep_alive_s,
             tls_certificate=options.tls_certificate,
             tls_key=options.tls_key,
             tls_client_ca=options.tls_client_ca,

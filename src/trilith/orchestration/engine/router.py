@@ -23,7 +23,7 @@ from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.batching import BatchQueue
 from trilith.orchestration.engine.calls import LinkedDeployment, PendingCall
 from trilith.orchestration.engine.links import ReplicaLink, held_methods
-from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.orchestration.engine.stream_calls import ItemCounts, StreamCall
 from trilith.orchestration.health import HealthWatch, is_stuck
 from trilith.orchestration.refusals import not_served, overdue, replica_lost
 from trilith.orchestration.retry import RetryPolicy
@@ -75,6 +75,7 @@ class Router:
         self._rounds = Rounds(granularity_s=_TICK_S, look_s=_LOOK_S, now=self.now())
         self._timer: asyncio.TimerHandle | None = None
         self.retried = 0
+        self.items: dict[tuple[str, str], ItemCounts] = {}
 
     # Life
 
@@ -214,7 +215,9 @@ class Router:
         """Hands one call to one replica that has room. One that cannot be sent fails: it has left its queue."""
         try:
             if isinstance(call, StreamCall):
-                call_id = call.open(link.peer, lambda reply: self._replied(link, call, reply))
+                key = (call.route.service, call.route.method)
+                counts = self.items.setdefault(key, ItemCounts())
+                call_id = call.open(link.peer, lambda reply: self._replied(link, call, reply), counts)
             else:
                 call_id = link.peer.call(
                     call.meta, call.buffers, lambda reply: self._replied(link, call, reply), deadline=call.deadline

@@ -1,7 +1,9 @@
 """What the gateway counts of service calls, and what its router does.
 
 trilith_service_calls_total{service, method, outcome}          outcome: ok, or an error's code
-trilith_service_call_seconds{service, method, phase}           phase: total, queue, compute
+trilith_service_call_seconds{service, method, phase}           phase: total, queue, compute; of streams first_item too
+trilith_service_stream_items_total{service, method, direction} direction: out (of the method), in (to it)
+trilith_service_streams{service}                               calls of streaming methods at replicas
 trilith_service_batch_size{service, method}                    calls in each batch that a replica was given
 trilith_service_waiting{service}, trilith_service_in_flight{service}, trilith_service_replicas{service}
 trilith_calls_retried_total
@@ -14,11 +16,16 @@ from typing import Final, NamedTuple
 
 from trilith.errors import TrilithError
 from trilith.orchestration.deployments import MethodRoute
-from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.calls import LinkedDeployment, PendingCall
 from trilith.orchestration.engine.router import Router
+from trilith.orchestration.engine.stream_calls import StreamCall
 from trilith.telemetry import BATCH_BOUNDS, Distribution, Metrics, Number, Reading, snapshots
 
 _PHASES = ("total", "queue", "compute")
+
+
+def _streams(deployment: LinkedDeployment) -> int:
+    return sum(isinstance(call, StreamCall) for link in deployment.everyone for call in link.calls.values())
 
 
 _FAMILIES: Final[tuple[Reading[Router], ...]] = (
@@ -43,6 +50,24 @@ _FAMILIES: Final[tuple[Reading[Router], ...]] = (
         ("service",),
         lambda router: (
             ((each.service,), sum(not link.unready for link in each.replicas)) for each in router.deployments
+        ),
+    ),
+    Reading(
+        "trilith_service_streams",
+        "gauge",
+        "Calls of streaming methods at replicas.",
+        ("service",),
+        lambda router: (((each.service,), _streams(each)) for each in router.deployments),
+    ),
+    Reading(
+        "trilith_service_stream_items_total",
+        "counter",
+        "Items of streams, out of methods and in to them.",
+        ("service", "method", "direction"),
+        lambda router: (
+            ((*key, direction), count)
+            for key, counts in router.items.items()
+            for direction, count in (("out", counts.given), ("in", counts.taken))
         ),
     ),
     Reading(
@@ -94,6 +119,9 @@ class ServiceMetrics:
         else:
             self._calls.labelled(route.service, route.method, error.code).value += 1
         method.total.observe(time.monotonic() - call.received_at)
+        if isinstance(call, StreamCall) and call.items_out:
+            first = self._seconds.labelled(route.service, route.method, "first_item")
+            first.observe(call.first_item_at - call.received_at)
         if call.finished_at:
             method.queue.observe(call.sent_at - call.submitted_at)
             method.compute.observe(call.finished_at - call.started_at)

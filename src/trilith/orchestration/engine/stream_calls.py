@@ -40,6 +40,15 @@ _SECOND_LOOK_S: Final = 2.0  # the replica says it first, if it can say anything
 _WINDOW: Final = Window()
 
 
+class ItemCounts:
+    """How many items the calls of one method had so far: those of the method, and those that it was sent."""
+
+    __slots__ = ("given", "taken")
+
+    def __init__(self) -> None:
+        self.given = self.taken = 0
+
+
 class StreamSink(Protocol):
     """Where the items and the answer of a call go."""
 
@@ -70,6 +79,7 @@ class StreamCall(PendingCall):
     """
 
     __slots__ = (
+        "_counts",
         "_ended",
         "_heard_at",
         "_items",
@@ -108,6 +118,7 @@ class StreamCall(PendingCall):
         self.whole_at = whole_at
         self._items = sink
         self._stream: CallStream | None = None
+        self._counts: ItemCounts | None = None
         self._ended = False
         self._heard_at = submitted_at
         self.items_out = self.items_in = 0
@@ -131,6 +142,8 @@ class StreamCall(PendingCall):
             return False
         more = self._stream.send(buffers, meta)
         self.items_in += 1
+        if self._counts is not None:
+            self._counts.taken += 1
         self._heard_at = time.monotonic()
         return more
 
@@ -158,8 +171,8 @@ class StreamCall(PendingCall):
         """Whether no item went either way yet."""
         return not (self.items_out or self.items_in)
 
-    def open(self, peer: Peer, on_reply: Callable[[Reply], None]) -> int:
-        """Sends the call to a replica; its id there.
+    def open(self, peer: Peer, on_reply: Callable[[Reply], None], counts: ItemCounts) -> int:
+        """Sends the call to a replica; its id there. `counts`: of its method.
 
         Raises:
             TrilithError: it cannot be sent.
@@ -169,6 +182,7 @@ class StreamCall(PendingCall):
             self.meta, self.buffers, on_reply, self._on_item, window=_WINDOW, deadline=whole_at, flags=FLAG_STREAM
         )
         self._stream = stream
+        self._counts = counts
         self._heard_at = time.monotonic()
         if self._ended:
             stream.end()
@@ -198,6 +212,8 @@ class StreamCall(PendingCall):
         if not self.items_out:
             self.first_item_at = self.last_item_at
         self.items_out += 1
+        if self._counts is not None:
+            self._counts.given += 1
         if not self.settled:
             self._items.item(self, item)
 
