@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from trilith.cli.call_completion import complete_argument, complete_target
+from trilith.cli.call_items import write_items
 from trilith.cli.call_place import Place, read_place, running_servers
 from trilith.errors import CallerError, InvalidConfig, SetupError, TrilithError
 
@@ -79,6 +80,9 @@ def call(
                 raise InvalidConfig(f"{place.url} serves {methods.name}, not {place.service}")
             operation = methods.find(place.method)
             read = read_arguments(operation, arguments, sys.stdin.buffer.read)
+            if operation.streams:
+                write_items(methods.stream(operation, read), output, as_json=json)
+                return 0
             answer = methods.call(operation, read, accept=wanted_type(operation, output, as_json=json))
         if output:
             _save(answer, output, quiet=json)
@@ -157,7 +161,7 @@ def _save(answer: RawAnswer, output: str, *, quiet: bool) -> None:
         if into_folder:
             path.mkdir(parents=True, exist_ok=True)
         for number, piece in enumerate(pieces, 1):
-            count = f"-{number}" if len(pieces) > 1 else ""
+            count = f"-{piece.name or number}" if len(pieces) > 1 else ""
             name = (
                 f"{answer.operation.method}{count}{piece.ending}" if into_folder else f"{path.stem}{count}{path.suffix}"
             )

@@ -11,6 +11,7 @@ from trilith.cli import main
 APP = '''
 import dataclasses
 import enum
+from collections.abc import AsyncIterator
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -122,9 +123,23 @@ class Everything:
 
     @trilith.api
     def nothing(self) -> None: ...
+
+    @trilith.api
+    async def count_up(self, to: int) -> AsyncIterator[int]:
+        for number in range(to):
+            yield number
+
+    @trilith.api
+    async def total(self, numbers: AsyncIterator[int]) -> int:
+        return sum([number async for number in numbers])
+
+    @trilith.api
+    def both(self, image: Image.Image) -> tuple[Image.Image, str]:
+        return image, "text"
 '''
 
 USE = """
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -160,6 +175,11 @@ def use(url: str, image: Image.Image) -> None:
         assert_type(client.list(["a"]), dict[str, list[int]])
         assert_type(client.odd({"str": 1, "list": [1], "class": 2}), list[int | str])
         client.nothing()
+        assert_type(client.count_up(3), Iterator[int])
+        assert_type(client.total([1, 2]), int)
+        client.total(["a"])  # type: ignore[list-item]
+        image_and_text = client.both(image)
+        assert_type(image_and_text[0], Image.Image)
         assert_type(client.with_timeout(3), Everything)
 
 
@@ -168,6 +188,8 @@ async def use_async(url: str, image: Image.Image) -> None:
         assert_type(client, AsyncEverything)
         assert_type(await client.lines(image), list[Line])
         assert_type(await client.upper("a"), str)
+        assert_type([number async for number in client.count_up(3)], list[int])
+        assert_type(await client.total([1, 2]), int)
 """
 
 
@@ -235,5 +257,7 @@ def test_it_is_the_client_that_it_says(app, tmp_path, serve, monkeypatch):
             assert found.grow({"name": "a"})["children"][0]["name"] == "a"
             assert found.upper("a") == "A"
             assert found.list(["ab"]) == {"ab": [2]}
+            assert list(found.count_up(3)) == [0, 1, 2]
+            assert found.total([1, 2]) == 3
     finally:
         sys.modules.pop("stubs_used", None)

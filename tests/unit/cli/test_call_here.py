@@ -14,6 +14,7 @@ from trilith.cli import main
 
 APP = '''
 import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +32,18 @@ class Lengths:
 
 
 @trilith.service
+class Speller:
+    @trilith.api
+    def spell(self, word: str) -> Iterator[str]:
+        yield from word
+
+
+@trilith.service
 class Desk:
     """Everything that a call may bring back."""
 
     lengths = trilith.depends(Lengths)
+    speller = trilith.depends(Speller)
 
     async def __aenter__(self):
         print("entered")
@@ -67,6 +76,38 @@ class Desk:
     @trilith.api
     def count(self, file: Path) -> dict[str, str | int]:
         return {"name": file.name, "size": file.stat().st_size}
+
+    @trilith.api
+    async def count_up(self, to: int, fail_at: int = -1) -> AsyncIterator[int]:
+        for number in range(to):
+            if number == fail_at:
+                raise ValueError("midway")
+            yield number
+
+    @trilith.api
+    def spell(self, word: str) -> Iterator[str]:
+        yield from word
+
+    @trilith.api
+    def chunks(self) -> Iterator[bytes]:
+        yield b"ab"
+        yield b"cd"
+
+    @trilith.api
+    async def total(self, numbers: AsyncIterator[int], start: int = 0) -> int:
+        return start + sum([number async for number in numbers])
+
+    @trilith.api
+    def doubled(self, words: Iterator[str]) -> Iterator[str]:
+        return (word * 2 for word in words)
+
+    @trilith.api
+    def both(self, image: Image.Image) -> tuple[Image.Image, str]:
+        return image, "a text"
+
+    @trilith.api
+    async def spelled(self, word: str) -> list[str]:
+        return [letter async for letter in self.speller.spell(word)]
 
     @trilith.api
     def raw(self) -> bytes:
@@ -161,6 +202,39 @@ def test_arrays(call):
     assert np.load("x.npy").shape == (1000,)
     call("ramp", "n=3", "-o", "x.json")
     assert json.loads(Path("x.json").read_text()) == [0, 1, 2]
+
+
+def test_streams_out(call, monkeypatch, tmp_path):
+    assert call("count_up", "to=3", "-o", "n.jsonl")[0] == 0
+    assert Path("n.jsonl").read_text() == "0\n1\n2\n"
+    call("spell", "word=abc", "-o", "w.txt")
+    assert Path("w.txt").read_text() == "abc\n"
+    call("spell", "word=ab", "--json", "-o", "w.txt")
+    assert Path("w.txt").read_text() == '"a"\n"b"\n'
+    call("chunks", "-o", "c.bin")
+    assert Path("c.bin").read_bytes() == b"abcd"
+    status, _, err = call("count_up", "to=5", "fail_at=2", "-o", "n.jsonl")
+    assert status == 1
+    assert "raised ValueError: midway" in err
+    assert Path("n.jsonl").read_text() == "0\n1\n"
+
+
+def test_streams_in(call):
+    assert call("total", "numbers=1", "numbers=2", "start=10")[1] == "13\n"
+    Path("lines.jsonl").write_text("1\n2\n\n3\n")
+    assert call("total", "numbers=@lines.jsonl")[1] == "6\n"
+    assert call("total")[0] == 2
+    assert call("doubled", "words=a", "words=b", "-o", "d.txt")[0] == 0
+    assert Path("d.txt").read_text() == "aabb\n"
+    assert call("spelled", "word=ab", "--json")[1] == '["a","b"]\n'
+
+
+def test_answers_of_several_parts(call):
+    status, _, _ = call("both", "image=@page.png", "-o", "parts/")
+    assert status == 0
+    assert sorted(path.suffix for path in Path("parts").iterdir()) in ([".json", ".png"], [".png", ".txt"])
+    assert "a text" in call("both", "image=@page.png", "--json")[1]
+    assert "2 x 2 pixels" in call("both", "image=@page.png")[1]
 
 
 def test_files_keep_their_names(call):

@@ -7,7 +7,7 @@ import io
 import math
 import mimetypes
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,8 @@ import msgspec
 
 from trilith.service.client.operations import Operation
 from trilith.service.codecs import media
+from trilith.service.codecs.answers import unquoted
+from trilith.service.codecs.multipart import Part, parse_form
 
 if TYPE_CHECKING:
     from trilith.core.tensor import Array
@@ -25,14 +27,26 @@ _SHOWN_NUMBERS: Final = 64
 _SUFFIXES: Final = {
     ".jpeg": "image/jpeg",
     ".jpg": "image/jpeg",
+    ".arrow": media.ARROW_FILE,
+    ".arrows": media.ARROW,
+    ".csv": media.CSV,
     ".json": media.JSON,
     ".npy": media.NPY,
+    ".parquet": media.PARQUET,
     ".png": "image/png",
     ".tif": "image/tiff",
     ".tiff": "image/tiff",
     ".webp": "image/webp",
 }
-_ENDINGS: Final = {media.JSON: ".json", media.NPY: ".npy", TEXT: ".txt", media.BINARY: ".bin"}
+_ENDINGS: Final = {
+    media.JSON: ".json",
+    media.NPY: ".npy",
+    media.PARQUET: ".parquet",
+    media.ARROW: ".arrows",
+    media.ARROW_FILE: ".arrow",
+    TEXT: ".txt",
+    media.BINARY: ".bin",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +58,14 @@ class Piece:
         content: the file.
         shown: the value itself where it can be read, else a line about it.
         readable: which of the two `shown` is.
+        name: of the part, where the answer has several.
     """
 
     content_type: str
     content: bytes
     shown: str
     readable: bool
+    name: str = ""
 
     @property
     def ending(self) -> str:
@@ -62,23 +78,39 @@ def wanted_type(operation: Operation, file: str, *, as_json: bool) -> str:
     wanted = media.JSON if as_json else _SUFFIXES.get(PurePath(file).suffix.lower(), "")
     if not wanted and operation.result.kind == "array" and not operation.result.many:
         wanted = media.NPY
+    if not wanted and operation.result.kind == "frame" and not file:
+        wanted = media.JSON  # what a person can read
     return wanted if wanted in operation.offers else ""
 
 
 def json_of(answer: RawAnswer) -> bytes:
     """The answer as JSON, whatever it came as: files are base64 text."""
-    if media.is_json(answer.content_type):
+    kind = media.media_type(answer.content_type)
+    if media.is_json(kind):
         return answer.body
-    return msgspec.json.encode(base64.b64encode(answer.body).decode())
+    if kind != media.FORM:
+        return msgspec.json.encode(_plain(kind, answer.body))
+    found: dict[str, list[Any]] = {}
+    for part in parse_form(answer.content_type, answer.body):
+        found.setdefault(unquoted(part.name), []).append(_plain(media.media_type(part.content_type), part.body))
+    return msgspec.json.encode({name: each[0] if len(each) == 1 else each for name, each in found.items()})
+
+
+def _plain(content_type: str, body: bytes) -> msgspec.Raw | str:
+    if media.is_json(content_type):
+        return msgspec.Raw(body)
+    return body.decode("utf-8", "replace") if content_type == TEXT else base64.b64encode(body).decode()
 
 
 def pieces_of(answer: RawAnswer) -> list[Piece]:
     """The answer in files: one, or one for each item of a list of images, arrays or bytes."""
-    kind = answer.operation.result.kind
-    if not media.is_json(answer.content_type):
-        return [_piece(answer.content_type, answer.body)]
+    kind, content_type = answer.operation.result.kind, media.media_type(answer.content_type)
+    if content_type == media.FORM:
+        return [_part(part) for part in parse_form(answer.content_type, answer.body)]
+    if not media.is_json(content_type):
+        return [_piece(content_type, answer.body)]
     value = msgspec.json.decode(answer.body)
-    if kind == "json" or value is None:
+    if kind not in _MAKERS or value is None:
         if isinstance(value, str):
             return [Piece(content_type=TEXT, content=value.encode(), shown=value, readable=True)]
         written = msgspec.json.format(answer.body, indent=2)
@@ -86,6 +118,16 @@ def pieces_of(answer: RawAnswer) -> list[Piece]:
     found = answer.value()
     make = _MAKERS[kind]
     return [make(item) for item in found] if answer.operation.result.many else [make(found)]
+
+
+def _part(part: Part) -> Piece:
+    """A part of an answer of several, under its name."""
+    name, kind = unquoted(part.name), media.media_type(part.content_type)
+    if media.is_json(kind):
+        piece = Piece(content_type=media.JSON, content=part.body, shown=part.body.decode(), readable=True)
+    else:
+        piece = _piece(kind, part.body)
+    return replace(piece, name=name, shown=f"{name}: {piece.shown}")
 
 
 def _piece(content_type: str, body: bytes) -> Piece:

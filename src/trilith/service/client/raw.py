@@ -7,10 +7,11 @@ with hosted_methods(load_target("app.py:Ocr")) as methods:    of a service in th
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from trilith.errors import NotFound
 from trilith.service.client.address import server_address
 from trilith.service.client.connect import DOCUMENT, operations_of
-from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments
+from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments, encode_item
 from trilith.service.client.operations import Operation
 from trilith.service.client.patience import Patience, checked_timeout
+from trilith.service.client.streams import ItemReader
 
 if TYPE_CHECKING:
     from trilith.service.client.retries import Answered
@@ -37,6 +39,12 @@ class Transport(Protocol):
         """The answer to a call."""
         ...
 
+    def open(
+        self, path: str, body: Body, items: Iterable[bytes] | None, patience: Patience
+    ) -> tuple[str, Generator[bytes, None, None]]:
+        """The beginning of an answer of a call with items: its content type, and what comes."""
+        ...
+
     def close(self) -> None:
         """Lets go of what it holds."""
         ...
@@ -48,7 +56,7 @@ class RawAnswer:
 
     Attributes:
         operation: the method.
-        content_type: of the body, without parameters.
+        content_type: of the body.
         body: as it came.
     """
 
@@ -109,15 +117,35 @@ class Methods:
         """
         body = encode_arguments(operation, arguments)
         if accept:
-            body = Body(
-                accept=f"{accept}, */*;q=0.1", content=body.content, content_type=body.content_type, fields=body.fields
-            )
-        patience = Patience(asked_s=self._timeout_s, method_s=operation.timeout_s)
-        status, content_type, content, refused = self._transport.post(operation.path, body, patience)
+            body = replace(body, accept=f"{accept}, */*;q=0.1")
+        if body.items is not None:
+            content_type, chunks = self._open(operation, body)
+            return RawAnswer(operation=operation, content_type=content_type, body=b"".join(chunks))
+        status, content_type, content, refused = self._transport.post(operation.path, body, self._patience(operation))
         if status >= 400:
             raise decode_error(status, content, refused.retry_after)
-        kind = content_type.partition(";")[0].strip().lower()
-        return RawAnswer(operation=operation, content_type=kind, body=content)
+        return RawAnswer(operation=operation, content_type=content_type, body=content)
+
+    def stream(self, operation: Operation, arguments: dict[str, Any]) -> Iterator[Any]:
+        """The items of a method that streams, as they come; leaving the iterator ends the call.
+
+        Raises:
+            TrilithError: whatever the call failed with, before or midway.
+        """
+        content_type, chunks = self._open(operation, encode_arguments(operation, arguments))
+        reader = ItemReader(operation, content_type)
+        with contextlib.closing(chunks):
+            for chunk in chunks:
+                yield from reader.push(chunk)
+                if reader.failure is not None:
+                    raise reader.failure
+
+    def _open(self, operation: Operation, body: Body) -> tuple[str, Generator[bytes, None, None]]:
+        items = None if body.items is None else (encode_item(operation, item) for item in body.items)
+        return self._transport.open(operation.path, body, items, self._patience(operation))
+
+    def _patience(self, operation: Operation) -> Patience:
+        return Patience(asked_s=self._timeout_s, method_s=operation.timeout_s)
 
     def __enter__(self) -> Self:
         return self

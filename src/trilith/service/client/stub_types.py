@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from trilith.service.client.operations import Operation, Parameter, Result
+from trilith.service.client.operations import Operation, Parameter, Part, Result
 
 _SCALARS: Final = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
 _BUILTINS: Final = frozenset({"int", "float", "str", "bool", "bytes", "list", "dict", "tuple"})
@@ -30,6 +30,10 @@ _TAKEN: Final = frozenset(
             "Protocol",
             "Self",
             "Sequence",
+            "AsyncIterable",
+            "AsyncIterator",
+            "Iterable",
+            "Iterator",
             "TYPE_CHECKING",
         ),
         *(
@@ -49,11 +53,12 @@ _TAKEN: Final = frozenset(
 _DEEPEST: Final = 12
 _GIVEN: Final = {
     "array": "NDArray[Any] | Sequence[Any]",
+    "frame": "Any",
     "image": "Image.Image | bytes | pathlib.Path",
     "bytes": "bytes | pathlib.Path",
     "file": "pathlib.Path | bytes",
 }
-_RETURNED: Final = {"image": "Image.Image", "bytes": "bytes", "file": "bytes"}
+_RETURNED: Final = {"image": "Image.Image", "bytes": "bytes", "file": "bytes", "frame": "Any"}
 
 
 class StubTypes:
@@ -89,6 +94,14 @@ class StubTypes:
 
     def returned(self, result: Result, schema: dict[str, Any]) -> str:
         """What a result is."""
+        if result.form == "tuple":
+            parts = ", ".join(self._one(part, {}) for part in result.parts.values())
+            return f"{self._spelled['tuple']}[{parts}]"
+        if result.form:
+            return f"{self._spelled['dict']}[{self._spelled['str']}, Any]"
+        return self._one(result, schema)
+
+    def _one(self, result: Part, schema: dict[str, Any]) -> str:
         if result.kind == "array":
             one = f"NDArray[np.{result.dtype}]" if result.dtype and _is_numpy_type(result.dtype) else "NDArray[Any]"
         elif result.kind in _RETURNED:

@@ -101,10 +101,17 @@ def _class(
 
 
 def _method(operation: Operation, types: StubTypes, *, asynchronous: bool) -> list[str]:
-    word = "async def" if asynchronous else "def"
+    word = "async def" if asynchronous and not operation.streams else "def"
     result = types.returned(operation.result, operation.result_schema)
+    if operation.streams:
+        result = f"{'AsyncIterator' if asynchronous else 'Iterator'}[{result}]"
     parameters = ["self"]
     named = False
+    if operation.taken is not None:
+        item = types.given(operation.taken)
+        wide = f"Iterable[{item}] | AsyncIterable[{item}]" if asynchronous else f"Iterable[{item}]"
+        named = operation.taken.keyword_only
+        parameters += [*(("*",) if named else ()), f"{operation.taken.name}: {wide}"]
     for parameter in operation.parameters:
         if parameter.keyword_only and not named:
             parameters.append("*")
@@ -137,7 +144,8 @@ def _imports(body: str) -> str:
     lines = ["import builtins"] if re.search(r"\bbuiltins\.", body) else []
     if "pathlib" in used:
         lines.append("import pathlib")
-    lines.append(f"from collections.abc import {', '.join(sorted({'Mapping'} | (used & {'Sequence'})))}")
+    abstract = {"AsyncIterable", "AsyncIterator", "Iterable", "Iterator", "Mapping", "Sequence"}
+    lines.append(f"from collections.abc import {', '.join(sorted({'Mapping'} | (used & abstract)))}")
     lines.append("from types import TracebackType")
     words = {"Any", "Literal", "NotRequired", "TypeAlias", "TypedDict"} & used
     heavy = []

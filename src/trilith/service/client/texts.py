@@ -4,6 +4,7 @@
     limit=5 tags='["a"]' where="a word"     JSON, or the text itself where the method takes text
     tag=a tag=b         a list
     name=@@home         the text `@home`
+    items=@lines.jsonl  of a method that takes a stream: one item a line; or items=a items=b
     @arguments.json     all arguments, as one JSON object; of a method that takes its whole body, that body
 
 Rule: a name that the method does not have, or a value that cannot be read, is an `InvalidInput` that says what to
@@ -28,6 +29,7 @@ _FILES: Final = frozenset({"image", "bytes", "file"})
 _TYPES: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _NPY: Final = b"\x93NUMPY"
 _SHOWN: Final = 60
+_CHUNK_BYTES: Final = 1 << 16
 
 
 def read_arguments(operation: Operation, texts: Iterable[str], stdin: Callable[[], bytes]) -> dict[str, Any]:
@@ -54,7 +56,10 @@ def read_arguments(operation: Operation, texts: Iterable[str], stdin: Callable[[
         if name in arguments:
             raise InvalidInput(f"{operation.method}: {name} is given twice: by itself, and in the body")
         arguments[name] = reader.value(reader.parameter(name), values)
-    missing = [each.name for each in operation.parameters if each.required and each.name not in arguments]
+    wanted = [each.name for each in operation.parameters if each.required]
+    if operation.taken is not None:
+        wanted.insert(0, operation.taken.name)
+    missing = [name for name in wanted if name not in arguments]
     if missing:
         raise InvalidInput(
             f"{operation.method} wants {_listed(missing)}: it is {operation.method}{operation.signature()};"
@@ -69,6 +74,8 @@ class _Reader:
         self._stdin = stdin
         self._stdin_is_read = False
         self._parameters = {parameter.name: parameter for parameter in operation.parameters}
+        if operation.taken is not None:
+            self._parameters[operation.taken.name] = operation.taken
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of that name."""
@@ -85,7 +92,7 @@ class _Reader:
     def whole(self, text: str) -> dict[str, Any]:
         """The arguments in a text without a name."""
         operation = self._operation
-        alone = operation.raw or operation.npy or self._whole_parameter()
+        alone = operation.raw or operation.npy or operation.frame or self._whole_parameter()
         if alone:
             return {alone: self.value(self._parameters[alone], [text])}
         where = f"{operation.method}: {_shortened(text)}"
@@ -104,6 +111,8 @@ class _Reader:
         """The parameter that a text without a name stands for: the whole body, or the only one that must be given."""
         parameters = self._operation.parameters
         required = [parameter for parameter in parameters if parameter.required]
+        if self._operation.taken is not None:
+            return self._operation.taken.name
         if self._operation.root:
             return parameters[0].name
         return required[0].name if len(required) == 1 and required[0].kind != "json" else ""
@@ -111,11 +120,13 @@ class _Reader:
     def value(self, parameter: Parameter, texts: list[str]) -> Any:
         """The value that one parameter is given."""
         where = f"{self._operation.method}: {parameter.name}"
+        if parameter is self._operation.taken:
+            return self._items(parameter, texts, where)
         if parameter.kind == "json":
             return self._json(parameter.schema, texts, where)
         if texts == ["null"] and parameter.default is None and not parameter.required:
             return None
-        read = self._array if parameter.kind == "array" else self._file
+        read = {"array": self._array, "frame": self._frame}.get(parameter.kind, self._file)
         if parameter.many:
             if parameter.kind == "array" and len(texts) == 1 and not texts[0].startswith("@"):
                 return self._array(texts[0], parameter, where)
@@ -132,6 +143,33 @@ class _Reader:
                 f" got {_shortened(text)}"
             )
         return self._read_stdin(where) if text == "@-" else _existing(text[1:], where)
+
+    def _items(self, parameter: Parameter, texts: list[str], where: str) -> list[Any]:
+        """The items of the stream that the method takes: each text is one, a file has one a line."""
+        found: list[Any] = []
+        for text in texts:
+            if parameter.kind == "bytes":
+                if not text.startswith("@"):
+                    raise InvalidInput(f"{where} takes a stream of bytes: write {parameter.name}=@FILE, or @-")
+                content = self._content(text[1:], where)
+                found += [content[at : at + _CHUNK_BYTES] for at in range(0, len(content), _CHUNK_BYTES)]
+            elif text.startswith("@") and not text.startswith("@@"):
+                lines = self._content(text[1:], where).decode("utf-8", "replace").splitlines()
+                found += [self._one_json(parameter.schema, line, where, literal=True) for line in lines if line]
+            else:
+                found.append(self._one_json(parameter.schema, text, where))
+        return found
+
+    def _frame(self, text: str, parameter: Parameter, where: str) -> Any:
+        if text.startswith("@") and text != "@-":
+            return _existing(text[1:], where)  # CSV, Parquet, Arrow or JSON, as its name says
+        try:
+            return msgspec.json.decode(self._read_stdin(where) if text == "@-" else text.encode())
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidInput(
+                f"{where} takes a table: write {parameter.name}=@FILE (.csv, .parquet, .arrow), or records in JSON;"
+                f" got {_shortened(text)}"
+            ) from error
 
     def _array(self, text: str, parameter: Parameter, where: str) -> Any:
         raw = self._content(text[1:], where) if text.startswith("@") else text.encode()
@@ -157,25 +195,33 @@ class _Reader:
             raise InvalidInput(f"{where} is given {len(texts)} times; expected once: it is {shown}")
         return [self._one_json(items, text, where) for text in texts]
 
-    def _one_json(self, schema: dict[str, Any], text: str, where: str) -> Any:
-        definitions = self._operation.definitions
-        types = _types(schema, definitions)
-        literal = text[1:] if text.startswith("@@") else text
-        if text.startswith("@") and not text.startswith("@@"):
+    def _one_json(self, schema: dict[str, Any], text: str, where: str, *, literal: bool = False) -> Any:
+        """A value of a text. `literal`: an @ at its beginning means nothing."""
+        return self._of_text(schema, text if literal else self._written(text, where), where)
+
+    def _written(self, text: str, where: str) -> str:
+        if text.startswith("@@"):
+            return text[1:]
+        if text.startswith("@"):
             try:
-                literal = self._content(text[1:], where).decode()
+                return self._content(text[1:], where).decode()
             except UnicodeDecodeError as error:
                 raise InvalidInput(f"{where}: {text[1:]} is not UTF-8 text: {error}") from error
+        return text
+
+    def _of_text(self, schema: dict[str, Any], text: str, where: str) -> Any:
+        definitions = self._operation.definitions
+        types = _types(schema, definitions)
         if "string" in types and types != _TYPES:
-            return literal
+            return text
         try:
-            found = msgspec.json.decode(literal)
+            found = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
             if types == _TYPES:
-                return literal
+                return text
             items = _items(schema, definitions)
             if items is not None and "string" in _types(items, definitions):
-                return [literal]
+                return [text]
             shown = json_annotation(schema, definitions)
             raise InvalidInput(f"{where}: expected {shown} as JSON, got {_shortened(text)}") from error
         if types <= {"array", "null"} and found is not None and not isinstance(found, list):

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -197,7 +197,7 @@ class SyncTransport:
 
     def open(
         self, path: str, body: Body, items: Iterable[bytes] | None, patience: Patience
-    ) -> tuple[str, Iterator[bytes]]:
+    ) -> tuple[str, Generator[bytes, None, None]]:
         """The beginning of an answer: its content type, and what comes, as it comes; closing that ends the call.
 
         Args:
@@ -219,7 +219,7 @@ class SyncTransport:
             raise _error(error, self.url, patience) from error
         return response.headers.get("content-type", ""), self._chunks(response, whole, patience)
 
-    def _chunks(self, response: httpx.Response, whole: WholeCall, patience: Patience) -> Iterator[bytes]:
+    def _chunks(self, response: httpx.Response, whole: WholeCall, patience: Patience) -> Generator[bytes, None, None]:
         with contextlib.closing(response):
             try:
                 for chunk in response.iter_bytes():
