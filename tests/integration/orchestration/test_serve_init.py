@@ -49,6 +49,7 @@ ANSWERS = {
     "class": '{\n  "title": "Emma",\n  "pages": 474\n}\n',
     "pipeline": "lease\n",
     "ocr": '"text": "Hello world"',
+    "from-grpc": '"text": "page"',
 }
 
 
