@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import enum
 import gzip
 import io
 import warnings
@@ -12,8 +14,10 @@ from typing import Any
 
 import numpy as np
 from hpack import Encoder
+from numpy.typing import NDArray
 from PIL import Image
 
+import trilith
 from trilith.core.request import InferRequest
 from trilith.errors import InvalidConfig, InvalidInput, PayloadTooLarge, TrilithError
 from trilith.runtime.model_pbtxt import parse_model_pbtxt
@@ -21,6 +25,7 @@ from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.sources.reference import parse_source
 from trilith.service.codecs.images import decode_image
 from trilith.service.codecs.multipart import parse_form
+from trilith.service.spec import spec_of
 from trilith.wire import frames as transport
 from trilith.wire.batches import BatchItem, decode_batch, encode_batch
 from trilith.wire.calls import CallMeta, pack_meta, unpack_call, unpack_result
@@ -267,6 +272,59 @@ def _picture_samples() -> list[bytes]:
     return samples
 
 
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@dataclass
+class Leaf:
+    leaves: list[Leaf]
+
+
+@dataclass
+class Note:
+    """One of each kind of field."""
+
+    text: str
+    at: datetime.datetime
+    took: datetime.timedelta
+    anything: Any
+    said: dict[str, Any]
+    weights: dict[str, float]
+    grid: list[list[int]]
+    pixels: NDArray[np.float32]
+    colour: Colour = Colour.RED
+    inner: Leaf | None = None
+
+
+@trilith.service
+class Notes:
+    @trilith.api
+    async def keep(self, note: Note, /) -> Note:
+        return note
+
+
+def _note(octets: bytes) -> object:
+    return spec_of(Notes).grpc.methods["keep"].reader.decode(octets, None)
+
+
+def _note_sample() -> bytes:
+    note = Note(
+        text="ünï",
+        at=datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
+        took=datetime.timedelta(seconds=-1.5),
+        anything=[1, {"a": None}, "x", True],
+        said={"b": [2.5]},
+        weights={"c": 1.0},
+        grid=[[1, 2], []],
+        pixels=np.ones((2, 3), np.float32),
+        colour=Colour.BLUE,
+        inner=Leaf([Leaf([]), Leaf([Leaf([])])]),
+    )
+    return spec_of(Notes).grpc.methods["keep"].writer.encode(note)
+
+
 _FORM = (
     b'--b\r\ncontent-disposition: form-data; name="f"; filename="a.txt"\r\ncontent-type: text/plain\r\n\r\nhello\r\n'
     b'--b\r\ncontent-disposition: form-data; name="note"\r\n\r\nx\r\n--b--\r\n'
@@ -371,6 +429,15 @@ READERS = (
         spice=b"{}[]:,-&*!|>'\"#%@`\n 0123456789.e~?",
         inputs=500,
         inputs_full=20_000,
+    ),
+    Reader(
+        name="messages of services",
+        samples=(_note_sample(),),
+        read=_note,
+        refusals=(InvalidInput,),
+        spice=b"\0\1\x08\x09\x0a\x0b\x0c\x0d\x12\x1a\x22\x7f\x80\xff",
+        inputs=10_000,
+        inputs_full=300_000,
     ),
     Reader(
         name="multipart forms",
