@@ -246,6 +246,31 @@ def test_a_call_before_the_application_is_there_is_asked_to_come_again(serve, tm
         server.wait_until(lambda: asked() == "answered")
 
 
+PROTO = (
+    'syntax = "proto3"; package p; service P {{ rpc Ask(Q) returns (A); }} message Q {{ {} }} '
+    "message A {{ string a = 1; }}"
+)
+
+
+def test_a_changed_proto_is_served_by_reload_and_one_that_does_not_fit_is_not(serve, tmp_path):
+    proto, app = tmp_path / "p.proto", tmp_path / "app.py"
+    proto.write_text(PROTO.format("string q = 1;"))
+    app.write_text(
+        'import trilith\n\n\n@trilith.service(proto="p.proto")\nclass P:\n    @trilith.api\n'
+        "    async def ask(self, q: str) -> str:\n        return q\n"
+    )
+    server = serve(f"{app}:P", "--reload")
+    server.wait_line("watching")
+    with channel(server) as found:
+        call = found.unary_unary("/p.P/Ask")
+        assert call(b"\x0a\x01x", timeout=20) == b"\x0a\x01x"
+        proto.write_text(PROTO.format("int32 q = 1;"))
+        server.wait_line("the field `q` of p.Q is int32, and parameter `q` of P.ask is str")
+        assert call(b"\x0a\x01x", timeout=20) == b"\x0a\x01x", "what served goes on"
+        proto.write_text(PROTO.format("string q = 2;"))
+        server.wait_until(lambda: call(b"\x12\x01x", timeout=20) == b"\x0a\x01x")
+
+
 def free_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Final
+
+_PROTOS: Final = (".proto", ".binpb", ".desc", ".pb")
 
 
 def source_folder(target: str) -> Path:
@@ -18,9 +21,9 @@ def source_folder(target: str) -> Path:
 
 
 async def source_changes(folder: Path) -> AsyncIterator[list[str]]:
-    """The names of the Python files that changed, batch by batch."""
+    """The names of the Python files, and of those that declare gRPC services, that changed, batch by batch."""
     from watchfiles import PythonFilter, awatch  # a native library; only with --reload
 
     logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it says what the agent says with the names
-    async for changes in awatch(folder, watch_filter=PythonFilter(), step=50, debounce=200):
+    async for changes in awatch(folder, watch_filter=PythonFilter(extra_extensions=_PROTOS), step=50, debounce=200):
         yield sorted({Path(path).name for _, path in changes})
