@@ -39,6 +39,8 @@ from trilith.service.local import InProcessResolver
 from trilith.service.openapi import openapi_document
 from trilith.service.options import Batch
 from trilith.service.ports import ModelCaller, Placement, Resolver, ServiceCaller
+from trilith.service.proto.compiler import PROTO_SUFFIXES
+from trilith.service.proto.compiler import keep_files as keep_proto_files
 from trilith.service.proxy import ModelProxy, ServiceProxy
 from trilith.service.remote import ItemStream, Open, RemoteServiceCaller, Send
 from trilith.service.spec import ServiceSpec, spec_of
@@ -65,6 +67,7 @@ __all__ = [
     "with_access",
     "MESSAGE_RESULT",
     "PLAIN_RESULT",
+    "PROTO_SUFFIXES",
     "AppDescription",
     "Batch",
     "BatchDescription",
@@ -99,6 +102,7 @@ __all__ = [
     "depends",
     "describe",
     "docs_html",
+    "keep_proto_files",
     "load_target",
     "model",
     "openapi_document",

@@ -88,3 +88,41 @@ def imported(tmp_path, target, happens):
     command = [sys.executable, "-P", "-c", USE, str(tmp_path / "kept"), str(folder), target.format(folder=folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout.strip() or done.stderr
+
+
+PROTO_APP = """
+import trilith
+
+@trilith.service(proto="protos/p.proto")
+class P:
+    @trilith.api
+    def ask(self, q: str) -> str:
+        return q
+"""
+USE_PROTO = """
+import sys, pathlib
+from trilith.orchestration.engine.snapshot import use_snapshot
+from trilith.service import load_target, spec_of
+is_file = use_snapshot(pathlib.Path(sys.argv[1]))
+print(list(spec_of(load_target("app.py:P", folder=sys.argv[2], is_file=is_file)).grpc.methods))
+"""
+
+
+@pytest.mark.parametrize("happens", [lambda path: path.write_text("garbage"), lambda path: path.unlink()])
+def test_proto_files_are_those_of_the_snapshot(tmp_path, happens):
+    folder = tmp_path / "here"
+    (folder / "protos").mkdir(parents=True)
+    (folder / "app.py").write_text(PROTO_APP)
+    (folder / "protos" / "m.proto").write_text('syntax = "proto3"; package p; message M { string q = 1; }')
+    service = 'syntax = "proto3"; package p; import "m.proto"; service P { rpc Ask(M) returns (M); }'
+    (folder / "protos" / "p.proto").write_text(service)
+    take_snapshot(folder, tmp_path / "snapshot")
+    happens(folder / "protos" / "m.proto")
+    (folder / "protos" / "p.proto").unlink()
+    done = subprocess.run(
+        [sys.executable, "-c", USE_PROTO, str(tmp_path / "snapshot"), str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "['ask']\n", done.stderr

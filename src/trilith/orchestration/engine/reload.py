@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
 
-_PROTOS: Final = (".proto", ".binpb", ".desc", ".pb")
+from trilith.service import PROTO_SUFFIXES
 
 
 def source_folder(target: str) -> Path:
@@ -25,5 +24,7 @@ async def source_changes(folder: Path) -> AsyncIterator[list[str]]:
     from watchfiles import PythonFilter, awatch  # a native library; only with --reload
 
     logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it says what the agent says with the names
-    async for changes in awatch(folder, watch_filter=PythonFilter(extra_extensions=_PROTOS), step=50, debounce=200):
+    async for changes in awatch(
+        folder, watch_filter=PythonFilter(extra_extensions=PROTO_SUFFIXES), step=50, debounce=200
+    ):
         yield sorted({Path(path).name for _, path in changes})

@@ -3,7 +3,8 @@
 A replica that is replaced while the files on disk have moved on would otherwise be of another revision than it says,
 or could not start, since they are gone.
 
-Rule 1: only source is kept: modules keep their `__file__`, and read models and data from where they lie.
+Rule 1: only source is kept, Python's and that of gRPC services: modules keep their `__file__`, and read models and
+data from where they lie.
 Rule 2: what is not in the snapshot (installed packages, files of later) is imported as always.
 """
 
@@ -22,10 +23,12 @@ from typing import Any, Final
 import msgspec
 
 from trilith.errors import SetupError
+from trilith.service import PROTO_SUFFIXES, keep_proto_files
 
 _SKIPPED: Final = frozenset(
     ("__pycache__", "node_modules", "site-packages", "venv", "env", "build", "dist", "__pypackages__")
 )
+_KEPT: Final = (".py", *PROTO_SUFFIXES)
 _MOST_BYTES: Final = 64 << 20
 
 
@@ -41,7 +44,7 @@ def take_snapshot(folder: Path, snapshot: Path) -> None:
         for parent, folders, files in os.walk(folder.resolve()):
             folders[:] = [name for name in folders if name not in _SKIPPED and not name.startswith(".")]
             for name in files:
-                if name.endswith(".py"):
+                if name.endswith(_KEPT):
                     path = Path(parent, name)
                     try:
                         source = path.read_bytes()
@@ -66,6 +69,7 @@ def use_snapshot(snapshot: Path) -> Callable[[Path], bool]:
         Whether a path is that of a file: one of the snapshot, or one that is there now.
     """
     sources = msgspec.msgpack.decode(snapshot.read_bytes(), type=dict[str, bytes])
+    keep_proto_files({path: content for path, content in sources.items() if not path.endswith(".py")})
     from_disk = SourceFileLoader.get_code
 
     def get_code(loader: SourceFileLoader, fullname: str) -> CodeType | None:

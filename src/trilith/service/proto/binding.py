@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from trilith.errors import InvalidConfig
 from trilith.service.local import source_folder
 from trilith.service.proto.codec import RequestReader, ResponseWriter
-from trilith.service.proto.compiler import SET_SUFFIXES, read_file
+from trilith.service.proto.compiler import read_file, text_of
 from trilith.service.proto.conversion import Mismatch
 from trilith.service.proto.converter import Converter
 from trilith.service.proto.derive import DerivedFile, Inexpressible
@@ -156,8 +156,7 @@ def bind_file(spec: ServiceSpec) -> Binding:
     left_out = [
         f"{one.where}: {path.name} has no rpc for it" for one in spec.methods.values() if one.name not in methods
     ]
-    text = "" if path.suffix in SET_SUFFIXES else path.read_text("utf-8")
-    return Binding(declared.full_name, methods, schema.descriptor_set, text=text, left_out=left_out)
+    return Binding(declared.full_name, methods, schema.descriptor_set, text=text_of(path), left_out=left_out)
 
 
 def _check_streams(rpc: MethodDescriptor, method: MethodSpec) -> None:

@@ -8,9 +8,12 @@ where a descriptor set that it has made lies beside the class.
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +21,9 @@ from trilith.errors import InvalidConfig
 
 SET_SUFFIXES: Final = (".binpb", ".desc", ".pb")
 """What a descriptor set's file is called: `protoc --include_imports --descriptor_set_out=ocr.binpb ocr.proto`."""
+PROTO_SUFFIXES: Final = (".proto", *SET_SUFFIXES)
+"""What files are called that declare gRPC services."""
+_kept: Final[dict[str, bytes]] = {}
 _ENDS_WITHIN_S: Final = 30.0
 _SHOWN_CHARACTERS: Final = 2000
 
@@ -33,23 +39,47 @@ def read_file(path: Path, root: Path, where: str) -> bytes:
     Raises:
         InvalidConfig: there is no such file, it is no valid `.proto`, or there is no compiler.
     """
-    if not path.is_file():
+    kept = _kept.get(os.path.realpath(path))
+    if kept is None and not path.is_file():
         raise InvalidConfig(f"{where}: proto={path.name!r}: there is no file {path}")
     if path.suffix in SET_SUFFIXES:
-        return path.read_bytes()
-    return _compile(path, root, where)
+        return path.read_bytes() if kept is None else kept
+    if kept is None:
+        return _compile(path, root, where)
+    with tempfile.TemporaryDirectory(prefix="trilith-") as folder:
+        for name, content in _kept.items():
+            place = Path(f"{folder}{name}")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+        return _compile(path, root, where, inside=folder)
 
 
-def _compile(path: Path, root: Path, where: str) -> bytes:
-    roots = dict.fromkeys((f"-I{path.parent}", f"-I{root}"))
+def text_of(path: Path) -> str:
+    """What a `.proto` file says; "" of a descriptor set. `read_file` has read it before."""
+    if path.suffix in SET_SUFFIXES:
+        return ""
+    kept = _kept.get(os.path.realpath(path))
+    return (path.read_bytes() if kept is None else kept).decode("utf-8", "replace")
+
+
+def keep_files(files: Mapping[str, bytes]) -> None:
+    """From now on this process reads these files as they were, by their real paths, whatever lies there."""
+    _kept.clear()
+    _kept.update(files)
+
+
+def _compile(path: Path, root: Path, where: str, *, inside: str = "") -> bytes:
+    file, beside = (f"{inside}{os.path.realpath(one)}" if inside else str(one) for one in (path, root))
+    roots = dict.fromkeys((f"-I{Path(file).parent}", f"-I{beside}"))
     options = ("--include_imports", "--descriptor_set_out=/dev/stdout")
-    command = [*_compiler(where), *roots, *options, str(path)]
+    command = [*_compiler(where), *roots, *options, file]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_ENDS_WITHIN_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InvalidConfig(f"{where}: {path} could not be compiled: {error}") from error
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()[:_SHOWN_CHARACTERS]
+        said = said.replace(inside, "") if inside else said
         raise InvalidConfig(f"{where}: {path} is no valid .proto file: {said}")
     return done.stdout
 
