@@ -25,6 +25,7 @@ from trilith.runtime.load_slots import GiveUp, LoadSlots
 MOST_LEFT_BEHIND: Final = 16
 STOPPED: Final = "the runtime was stopped while the model was loading"
 _EARLIEST_S: Final = 0.001
+_FREE_AGAIN_S: Final = 0.1
 _log: Final = logging.getLogger("trilith.runtime")
 _Result = TypeVar("_Result")
 
@@ -118,6 +119,8 @@ class LoadJob(Generic[_Result]):
         try:
             self.thread.start()
         except RuntimeError as error:
+            with self._lock:
+                self._ended = True
             failure = SetupError(f"{self.what}: it cannot begin: {error}")
             self.threads.post(self._deliver, None, failure, False)
 
@@ -140,12 +143,19 @@ class LoadJob(Generic[_Result]):
         if freed or (self._unwanted and error is not None):
             return
         if self._unwanted:  # it was given up between its end and now
-            threading.Thread(target=self._free, args=(result,), name=f"trilith free {self.what}", daemon=True).start()
+            self._free_aside(result)
         elif not self._outcome.done():
             if error is None:
                 self._outcome.set_result(result)
             else:
                 self._outcome.set_exception(error)
+
+    def _free_aside(self, result: Any) -> None:
+        name = f"trilith free {self.what}"
+        try:
+            threading.Thread(target=self._free, args=(result,), name=name, daemon=True).start()
+        except RuntimeError:  # the system has none now
+            self._outcome.get_loop().call_later(_FREE_AGAIN_S, self._free_aside, result)
 
     def _free(self, result: Any) -> None:
         _log.info("%s was given up before it ended; what it brought is freed", self.what)

@@ -201,6 +201,8 @@ class OnDemand:
             await self._keeper.unload(name)
         except TrilithError as error:
             _log.error("model '%s' cannot be unloaded: %s", name, error.message)
+        except Exception:  # noqa: BLE001 - whatever went wrong, its place must not be taken for ever
+            _log.exception("unloading model '%s' failed", name)
         self._residents.gone(name)
         self._look()
 

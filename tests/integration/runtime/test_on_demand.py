@@ -224,6 +224,28 @@ def test_a_program_may_unload_what_was_loaded_on_demand(repository, serve, run, 
     assert len(made) == 3
 
 
+def test_a_place_is_given_back_whatever_the_unload_raises(repository, serve, run, made, monkeypatch, caplog):
+    for name in ("a", "b", "c"):
+        write(repository, name)
+
+    async def main():
+        async with serve(repository, max_loaded_models=1) as runtime:
+            await runtime.infer(request("a"))
+            unload = runtime._keeper.unload
+
+            async def unload_and_fail(name):
+                await unload(name)
+                monkeypatch.undo()
+                raise RuntimeError("can't start new thread")
+
+            monkeypatch.setattr(runtime._keeper, "unload", unload_and_fail)
+            for name in ("b", "c", "a"):
+                await runtime.infer(request(name))
+
+    run(main())
+    assert "unloading model 'a' failed" in caplog.text
+
+
 def test_so_many_wait_and_no_more(repository, serve, run, made, go):
     write(repository, "a", content="hangs")
 

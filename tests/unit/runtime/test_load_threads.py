@@ -8,7 +8,7 @@ import pytest
 from trilith.core.clock import MonotonicClock
 from trilith.errors import Draining, SetupError
 from trilith.runtime.attempt import Attempt
-from trilith.runtime.load_threads import LoadThreads
+from trilith.runtime.load_threads import LoadStatistics, LoadThreads
 
 MANY = 8
 
@@ -88,6 +88,10 @@ def test_an_attempt_that_is_given_up_begins_nothing_more():
     asyncio.run(main())
 
 
+def refuse(thread):
+    raise RuntimeError("can't start new thread")
+
+
 def test_a_system_without_threads_fails_the_load_and_not_the_others(monkeypatch):
     async def main():
         threads, works = LoadThreads(1, MonotonicClock(), asyncio.get_running_loop()), Works()
@@ -101,7 +105,49 @@ def test_a_system_without_threads_fails_the_load_and_not_the_others(monkeypatch)
         assert done == 0
         await threads.close(10)
 
-    def refuse(thread):
-        raise RuntimeError("can't start new thread")
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_could_not_begin_may_be_given_up(monkeypatch, at_once):
+    """An attempt gives up all that it ever began, when it is unloaded while it tries again."""
+
+    async def main():
+        threads, works = LoadThreads(1, MonotonicClock(), asyncio.get_running_loop()), Works()
+        works.go.set()
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            [job] = begin(threads, works, 1)
+        if not at_once:
+            await outcomes([job])
+        job.give_up(SetupError("it was unloaded"))
+        says = "it was unloaded" if at_once else "it cannot begin"
+        with pytest.raises(SetupError, match=says):
+            await job.wait()
+        assert await outcomes(begin(threads, works, 1)) == [0]
+        assert threads.statistics() == LoadStatistics()
+        await threads.close(10)
+
+    asyncio.run(main())
+
+
+def test_what_nobody_wants_is_freed_as_soon_as_there_is_a_thread_for_it(monkeypatch):
+    async def main():
+        threads, freed = LoadThreads(1, MonotonicClock(), asyncio.get_running_loop()), threading.Event()
+        tried = asyncio.Event()
+        job = threads.begin(lambda run: 5, what="a", timeout_s=None, discard=lambda _: freed.set())
+        job.thread.join(10)  # it has ended, and the loop does not know yet
+        job.give_up(SetupError("nobody wants it"))
+
+        def refuse_once(thread):
+            patch.undo()
+            tried.set()
+            refuse(thread)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse_once)
+            await tried.wait()
+        assert await asyncio.to_thread(freed.wait, 10)
+        await threads.close(10)
 
     asyncio.run(main())
