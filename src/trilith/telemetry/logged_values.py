@@ -65,7 +65,8 @@ class _Keeper:
         if numpy is not None and isinstance(value, numpy.ndarray):
             return self._array(value)
         if numpy is not None and isinstance(value, numpy.generic):
-            return self.keep(value.item(), depth)
+            item = value.item()
+            return str(item) if isinstance(item, numpy.generic | complex) else self.keep(item, depth)
         if image is not None and isinstance(value, image.Image):
             return KeptImage(value.copy()) if self._images else _about(value)
         if depth >= _DEEPEST or self._left <= 0:

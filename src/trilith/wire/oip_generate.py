@@ -11,13 +11,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import orjson
 
 from trilith.core.request import InferRequest, InferResponse
 from trilith.core.tensor import Array
 from trilith.errors import InvalidInput
-from trilith.wire.oip_json import array_from_json, json_from_array, loads
+from trilith.wire.oip_json import array_from_json, json_from_array, loads, to_builtin
 from trilith.wire.oip_parameters import InferCall, apply_parameters
 from trilith.wire.oip_status import JsonTypeError
 from trilith.wire.oip_tensor import Signature, checked_count
@@ -64,20 +63,14 @@ def encode_generate(response: InferResponse, signature: Signature) -> bytes:
     for name, array in response.outputs.items():
         data = json_from_array(signature, name, signature.output_datatype(name, array), array)
         message[name] = data[0] if len(data) == 1 else data
-    text = orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY)
+    text = orjson.dumps(message, default=to_builtin, option=orjson.OPT_SERIALIZE_NUMPY)
     # orjson writes a NaN as null; nothing else here is one.
-    return json.dumps(message, default=_to_builtin, ensure_ascii=False).encode() if b"null" in text else text
+    return json.dumps(message, default=to_builtin, ensure_ascii=False).encode() if b"null" in text else text
 
 
 def server_sent_event(data: bytes) -> bytes:
     """One event of `text/event-stream`."""
     return b"data: " + data + b"\n\n"
-
-
-def _to_builtin(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
 def _tensor(name: str, value: Any, signature: Signature) -> Array:

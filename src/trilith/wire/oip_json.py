@@ -155,12 +155,12 @@ def dumps(message: dict[str, Any]) -> bytes:
     orjson writes a NaN or an infinity as null. So only an answer with a null in it is looked at again, and written with
     the literals NaN and Infinity if one of its arrays holds them.
     """
-    text = orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY)
+    text = orjson.dumps(message, default=to_builtin, option=orjson.OPT_SERIALIZE_NUMPY)
     if b"null" in text and any(
         isinstance(data, np.ndarray) and data.dtype.kind == "f" and not np.isfinite(data).all()
         for data in (output.get("data") for output in message.get("outputs", ()))
     ):
-        return json.dumps(message, default=_to_list, separators=(",", ":"), ensure_ascii=False).encode()
+        return json.dumps(message, default=to_builtin, separators=(",", ":"), ensure_ascii=False).encode()
     return text
 
 
@@ -188,8 +188,16 @@ def _too_deep() -> InvalidInput:
     )
 
 
-def _to_list(value: object) -> object:
-    if isinstance(value, np.ndarray):
+def to_builtin(value: object) -> object:
+    """What Python calls an array or scalar of numpy, for `default` of JSON's writers.
+
+    orjson itself writes neither scalars of `longlong` and `ulonglong`, which runtimes written in C++ return, nor arrays
+    without dimensions or that are not contiguous.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} is no JSON value")
 

@@ -72,6 +72,14 @@ def encode(**outputs):
     return json.loads(encode_generate(InferResponse(model="m", version="1", outputs=outputs), SIGNATURE))
 
 
+@pytest.mark.parametrize("code", "?bBhHiIlLqQfd")
+@pytest.mark.parametrize("values", [[], [1], [1, 0]])
+def test_every_number_of_numpy_is_written_whatever_it_is_called(code, values):
+    """`longlong` is what an INT64 of ONNX Runtime is; numpy tells it from `long`, which is as wide."""
+    written = encode(numbers=np.array(values, code))["numbers"]
+    assert written == (values[0] if len(values) == 1 else values)
+
+
 def test_answers():
     assert encode(
         text=object_tensor([b"hi"], (1, 1)),

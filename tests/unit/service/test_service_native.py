@@ -20,6 +20,7 @@ from pydantic import BaseModel
 import trilith
 from trilith.errors import InvalidInput
 from trilith.service import spec_of
+from trilith.service.client.encoding import _json
 from trilith.service.codecs import native
 from trilith.service.codecs.request import RequestDecoder
 from trilith.service.codecs.result import ResultDecoder, ResultEncoder
@@ -210,3 +211,24 @@ def test_wrong_arguments_are_named(args, kwargs, message):
     decoder = RequestDecoder(spec_of(several).methods["several"].signature, "several")
     with pytest.raises(InvalidInput, match=message):
         decoder.decode(NATIVE_CONTENT_TYPE, native.pack_call(args, kwargs))
+
+
+@pytest.mark.parametrize("code", "?bBhHiIlLqQefd")
+def test_every_scalar_of_numpy_is_a_number_in_each_encoding(code):
+    [scalar] = np.ones(1, code)
+    plain = scalar.item()
+
+    def given() -> type(plain): ...
+
+    result = spec_of(trilith.service(given)).methods["given"].signature.result
+    assert native.unpack(native.pack([scalar])) == [plain]
+    assert msgspec.json.decode(ResultEncoder(result, "given").encode_plain(scalar)) == plain
+    assert msgspec.json.decode(_json([scalar, np.array(scalar)])) == [plain, plain]
+
+
+@pytest.mark.parametrize("code", "gFDG")
+def test_scalars_that_no_number_of_json_is_are_refused_in_one_line(code):
+    [scalar] = np.ones(1, code)
+    for write in (lambda: native.pack([scalar]), lambda: _json([scalar])):
+        with pytest.raises(TypeError, match=r"cannot be sent to another service|is no JSON type"):
+            write()

@@ -180,7 +180,9 @@ def _plain(value: Any) -> Any:
         return dump(mode="json", by_alias=True)
     numpy, image = sys.modules.get("numpy"), sys.modules.get("PIL.Image")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
-        return value.tolist()
+        found = value.tolist()
+        if not isinstance(found, numpy.generic):  # as the widest numbers are, which Python has not
+            return found
     if _is_frame(value):
         from trilith.service.codecs import frames
 

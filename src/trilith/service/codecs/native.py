@@ -61,8 +61,8 @@ class _Packer:
 
                 dtype, shape, raw = arrays.to_raw(value)
                 return self._aside(_ARRAY, raw, dtype, shape)
-            if isinstance(value, numpy.generic):
-                return value.item()
+            if isinstance(value, numpy.generic) and not isinstance(item := value.item(), numpy.generic):
+                return item  # Python has no number as wide as some of numpy's, which are their own item
         if image is not None and isinstance(value, image.Image):
             from trilith.service.codecs import images
 

@@ -40,8 +40,8 @@ Encoded = tuple[str, list[Buffer]]
 def _numpy_scalar(value: Any) -> Any:
     """numpy's scalars in a plain result: what they are in Python. Everything else is not of the declared type."""
     item = getattr(value, "item", None)
-    if item is not None and getattr(value, "shape", None) == ():
-        return item()
+    if item is not None and getattr(value, "shape", None) == () and type(found := item()) is not type(value):
+        return found
     raise TypeError(f"{type(value).__name__} is no JSON type")
 
 
