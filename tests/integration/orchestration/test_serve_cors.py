@@ -14,6 +14,8 @@ import httpx
 import pytest
 from live_server import APPS, Server, environment
 
+from trilith.orchestration import new_key
+
 PAGE = "http://page.example:3000"
 ORIGIN = {"origin": PAGE}
 PREFLIGHT = {
@@ -93,6 +95,25 @@ def test_a_head_that_cannot_be_read_ends_nothing(server):
         with socket.create_connection(("127.0.0.1", server.http), timeout=20) as connection:
             connection.sendall(raw)
             assert connection.recv(65536).startswith(b"HTTP/1.1 4")
+
+
+def test_it_is_outside_of_access(serve, tmp_path):
+    key, entry = new_key("page", scopes=["Contexts.heard"], requests_per_s=0.001)
+    (tmp_path / "keys.yaml").write_text(f"keys:\n{entry}")
+    server = serve(f"{APPS}/contexts.py:Contexts", "--cors-origin", PAGE, "--api-keys", str(tmp_path / "keys.yaml"))
+    shown = {**ORIGIN, "authorization": f"Bearer {key}"}
+    with httpx.Client(base_url=f"http://127.0.0.1:{server.http}") as client:
+        assert client.options("/heard", headers=PREFLIGHT).status_code == 204  # which takes none of the key's requests
+        answers = [
+            client.post("/heard", json={}, headers=ORIGIN),
+            client.post("/make", json={}, headers=shown),
+            client.post("/heard", json={}, headers=shown),
+            client.post("/heard", json={}, headers=shown),
+        ]
+    assert [answer.status_code for answer in answers] == [401, 403, 200, 429]
+    for answer in answers:
+        assert answer.headers["access-control-allow-origin"] == PAGE
+    assert "retry-after" in answers[-1].headers["access-control-expose-headers"]
 
 
 def test_options_that_contradict_end_the_start(serve):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -191,7 +192,8 @@ class AccessDesk:
         wait_s = use.refused_for(now)
         if wait_s > 0:
             raise RateLimited(
-                f"the key {name!r} allows {use.limits.requests_per_s:g} requests a second", retry_after_s=wait_s
+                f"the key {name!r} allows {use.limits.requests_per_s:g} requests a second",
+                retry_after_s=wait_s if wait_s < 1 else math.ceil(wait_s),  # headers have whole seconds
             )
 
 

@@ -29,15 +29,17 @@ class HeldKeys:
         """
         self._path = path.absolute()  # the current folder may have another name later
         self.ring: KeyRing = read_key_file(self._path)
+        self._reading = asyncio.Lock()  # what is read last is what was there last
 
     async def read_again(self) -> str:
         """Reads the file; a line that says what came of it."""
-        try:
-            self.ring = await asyncio.to_thread(read_key_file, self._path)
-        except InvalidConfig as error:
-            return f"the keys before stay: {error.message}"
-        except RuntimeError as error:  # Python's, for a thread that cannot be started
-            return f"the keys before stay: {error_text(error)}"
+        async with self._reading:
+            try:
+                self.ring = await asyncio.to_thread(read_key_file, self._path)
+            except InvalidConfig as error:
+                return f"the keys before stay: {error.message}"
+            except RuntimeError as error:  # Python's, for a thread that cannot be started
+                return f"the keys before stay: {error_text(error)}"
         return f"{len(self.ring.rules)} keys read from {self._path}"
 
 
