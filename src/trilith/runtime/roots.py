@@ -6,6 +6,8 @@ of one model when it is loaded. Files are kept by the SHA-256 of their content, 
 Rule 1: a file appears in the mirror whole or not at all, and what has gone there goes here.
 Rule 2: a file is fetched again only when its size, its time or its tag there has changed.
 Rule 3: this is the one file that knows fsspec; it is imported when a URL is used.
+Rule 4: listing a repository never waits for the files of a model, and no model waits for those of another. The mirror
+    is shared by all processes of a user.
 """
 
 from __future__ import annotations
@@ -27,13 +29,15 @@ import msgspec
 from trilith.errors import SetupError, UnknownReference
 from trilith.runtime.folders import find_model_folders, find_models
 from trilith.runtime.load_run import LoadRun
+from trilith.runtime.mirror_locks import Held, MirrorLocks
 from trilith.runtime.repository import PBTXT, YAML
 
 _log: Final = logging.getLogger("trilith.runtime")
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CHUNK_BYTES: Final = 1 << 20
-_LOOK_S: Final = 0.2  # while another thread works on the mirror
+_LISTING: Final = ""  # the name of its lock, which no model has
 _FETCHING: Final = ".fetching-"
+_NEW: Final = ".new"
 _ABANDONED_S: Final = 3600.0
 _IDENTITY: Final = ("size", "mtime", "LastModified", "last_modified", "updated", "created", "ETag", "etag", "md5Hash")
 
@@ -115,9 +119,11 @@ class _Remote:
         self.mirror = cache / key / "models"
         self._manifest = cache / key / "manifest.json"
         self._fetched: dict[str, tuple[str, str]] = {}  # identity there and digest, by path below the repository
-        self._written: dict[str, tuple[str, str]] | None = None  # what the manifest says; None until it is read
-        self._lock = threading.Lock()
-        self._worker: LoadRun | None = None  # of whoever holds it
+        self._written: dict[str, tuple[str, str]] = {}  # what the manifest said when it was last read or written
+        self._read = (0, 0)  # which manifest that was
+        self._there: dict[str, str] = {}  # the last listing
+        self._locks = MirrorLocks(cache / key / "locks")
+        self._lock = threading.Lock()  # held for moments: of what this process knows of the mirror
 
     def list(self, run: LoadRun, *, whole: bool, model: str | None = None) -> dict[str, str]:
         """Brings the mirror up to date: all names and configurations, and the files of one model or of all.
@@ -125,32 +131,55 @@ class _Remote:
         What cannot be fetched of other models than `model` leaves those as they are; why, by name.
         """
         failed: dict[str, str] = {}
-        with self._alone(run):
-            there = self._listing()
-            try:
-                self._remember()
-                self._remove_what_is_gone(there)
-                for path, identity in there.items():
-                    name, _, rest = path.partition("/")
-                    wanted = whole or name == model or rest in (PBTXT, YAML)
-                    try:
-                        (self.mirror / path).parent.mkdir(parents=True, exist_ok=True)
-                        if wanted and name not in failed and self._fetched.get(path, ("",))[0] != identity:
-                            self._fetched[path] = (identity, self._fetch(path, run))
-                    except (OSError, UnknownReference) as error:
-                        if name == model or (isinstance(error, OSError) and error.errno in _NO_ROOM):
-                            raise
-                        failed[name] = str(error)
-                self._remove_unused_blobs()
-                self._write_manifest()
-            except OSError as error:
-                if error.errno in _NO_ROOM:
-                    raise SetupError(
-                        f"{self._url}: no room for the models in {self.mirror.parent}; free some, or name another "
-                        "folder by TRILITH_CACHE"
-                    ) from error
-                raise SetupError(f"{self._url}: cannot be mirrored to {self.mirror.parent}: {error}") from error
+        with self._telling_room():
+            with self._locks.held(_LISTING, run) as held:
+                self._there = there = self._listing()
+                with self._lock:
+                    self._remember()
+                    self._remove_what_is_gone(there)
+                configurations = {path: each for path, each in there.items() if _in_model(path) in (PBTXT, YAML)}
+                self._bring(configurations, held, failed, wanted=model)
+                self._make_folders(there)
+            names = {path.partition("/")[0] for path in there} if whole else {model} if model is not None else set()
+            for name in sorted(names - failed.keys()):
+                with self._locks.held(name, run) as held:  # what another listing found meanwhile is newer
+                    with self._lock:
+                        self._remember()
+                    files = {path: each for path, each in self._there.items() if path.startswith(f"{name}/")}
+                    self._bring(files, held, failed, wanted=model)
+                    self._tidy()
+            self._tidy()
         return failed
+
+    def _bring(self, files: Mapping[str, str], held: Held, failed: dict[str, str], *, wanted: str | None) -> None:
+        """Fetches what is not here as it is there, by path and identity; why not of other models than `wanted`."""
+        for path, identity in files.items():
+            name = path.partition("/")[0]
+            if name in failed or self._fetched.get(path, ("",))[0] == identity:
+                continue
+            try:
+                self._fetch(path, identity, held)
+            except (OSError, UnknownReference) as error:
+                if name == wanted or (isinstance(error, OSError) and error.errno in _NO_ROOM):
+                    raise
+                failed[name] = str(error)
+
+    def _make_folders(self, there: Mapping[str, str]) -> None:
+        for folder in {(self.mirror / path).parent for path in there}:
+            with contextlib.suppress(OSError):  # `_fetch` says why, for that model
+                folder.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def _telling_room(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise SetupError(
+                    f"{self._url}: no room for the models in {self.mirror.parent}; free some, or name another "
+                    "folder by TRILITH_CACHE"
+                ) from error
+            raise SetupError(f"{self._url}: cannot be mirrored to {self.mirror.parent}: {error}") from error
 
     def _listing(self) -> dict[str, str]:
         """Each file's identity, by its path below the repository."""
@@ -184,23 +213,8 @@ class _Remote:
             raise UnknownReference(f"{self._url}: {error}; `trilith[s3]` brings what s3:// needs") from error
         return system, str(base).rstrip("/")
 
-    @contextlib.contextmanager
-    def _alone(self, run: LoadRun) -> Iterator[None]:
-        """Waits until no other thread works on the mirror. That the other one gets on is progress of those who wait."""
-        while not self._lock.acquire(timeout=_LOOK_S):
-            run.check()
-            worker = self._worker
-            if worker is not None:
-                run.heard_at = max(run.heard_at, worker.heard_at)
-        try:
-            self._worker = run
-            yield
-        finally:
-            self._worker = None
-            self._lock.release()
-
-    def _fetch(self, path: str, run: LoadRun) -> str:
-        """Downloads one file; its digest."""
+    def _fetch(self, path: str, identity: str, held: Held) -> None:
+        """Downloads one file into the mirror."""
         system, base = self._system()
         self._blobs.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=_FETCHING, dir=self._blobs)
@@ -211,33 +225,47 @@ class _Remote:
                 except Exception as error:
                     raise UnknownReference(f"{self._url}/{path}: cannot be fetched: {error}") from error
                 with remote:
-                    digest = _copy(remote, local, f"{self._url}/{path}", run)
-            blob = self._blobs / digest
-            Path(temporary).replace(blob)
+                    digest = _copy(remote, local, f"{self._url}/{path}", held)
             link = self.mirror / path
-            link.with_name(f".{link.name}.new").unlink(missing_ok=True)
-            link.with_name(f".{link.name}.new").hardlink_to(blob)
-            link.with_name(f".{link.name}.new").replace(link)
-            link.with_name(f".{link.name}.new").unlink(missing_ok=True)  # two links to one file are not replaced
+            link.parent.mkdir(parents=True, exist_ok=True)
+            with self._lock:  # the content is linked before it gets its name, by which another process may remove it
+                new = link.with_name(f".{link.name}{_NEW}")
+                new.unlink(missing_ok=True)
+                new.hardlink_to(temporary)
+                new.replace(link)
+                Path(temporary).replace(self._blobs / digest)
+                self._fetched[path] = (identity, digest)
         finally:
             Path(temporary).unlink(missing_ok=True)
-        return digest
 
     def _remember(self) -> None:
-        """What an earlier process fetched."""
-        if self._written is not None:
+        """What other processes have fetched, before this one and meanwhile, and is still so there."""
+        try:
+            about = self._manifest.stat()
+        except FileNotFoundError:
             return
-        self._written = {}
+        if (about.st_ino, about.st_mtime_ns) == self._read:
+            return
+        self._read, self._written = (about.st_ino, about.st_mtime_ns), {}
         with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):  # a manifest that is none is written anew
             self._written = msgspec.json.decode(self._manifest.read_bytes(), type=dict[str, tuple[str, str]])
-        self._fetched = {path: known for path, known in self._written.items() if (self.mirror / path).is_file()}
+        for path, known in self._written.items():
+            if self._there.get(path) == known[0] and (self.mirror / path).is_file():
+                self._fetched[path] = known
+
+    def _tidy(self) -> None:
+        with self._lock:
+            self._remove_unused_blobs()
+            self._remember()
+            self._write_manifest()
 
     def _write_manifest(self) -> None:
         if self._written != self._fetched:
             new = self._manifest.with_suffix(f".{os.getpid()}")
             new.write_bytes(msgspec.json.encode(self._fetched))
+            about = new.stat()
             new.replace(self._manifest)
-            self._written = dict(self._fetched)
+            self._written, self._read = dict(self._fetched), (about.st_ino, about.st_mtime_ns)
 
     def _remove_what_is_gone(self, there: Mapping[str, str]) -> None:
         folders = {parent.as_posix() for path in there for parent in Path(path).parents}
@@ -247,7 +275,7 @@ class _Remote:
                 if relative not in folders:
                     with contextlib.suppress(OSError):  # something that is not ours lies in it
                         found.rmdir()
-            elif relative not in there:
+            elif relative not in there and not (_is_new(found.name) and _is_young(found)):
                 found.unlink(missing_ok=True)
                 self._fetched.pop(relative, None)
 
@@ -255,23 +283,32 @@ class _Remote:
         used = {digest for _, digest in self._fetched.values()}
         if self._blobs.is_dir():
             for blob in self._blobs.iterdir():
-                if blob.name not in used and not self._may_be_another_s(blob):
+                if blob.name not in used and not (blob.name.startswith(_FETCHING) and _is_young(blob)):
                     blob.unlink(missing_ok=True)
 
-    def _may_be_another_s(self, blob: Path) -> bool:
-        """Whether another process may be fetching it."""
-        try:
-            return blob.name.startswith(_FETCHING) and time.time() - blob.stat().st_mtime < _ABANDONED_S
-        except FileNotFoundError:
-            return True
+
+def _in_model(path: str) -> str:
+    """Where in its model's folder a file lies."""
+    return path.partition("/")[2]
 
 
-def _copy(source: IO[bytes], destination: IO[bytes], shown: str, run: LoadRun) -> str:
+def _is_new(name: str) -> bool:
+    return name.startswith(".") and name.endswith(_NEW)
+
+
+def _is_young(path: Path) -> bool:
+    """Whether another thread or process may be at work on it."""
+    try:
+        return time.time() - path.stat().st_mtime < _ABANDONED_S
+    except FileNotFoundError:
+        return True
+
+
+def _copy(source: IO[bytes], destination: IO[bytes], shown: str, held: Held) -> str:
     """Copies a remote file; its digest."""
     digest, copied, expected = hashlib.sha256(), 0, getattr(source, "size", None)
     while chunk := _read(source, shown):
-        run.check()
-        run.heard()
+        held.heard()
         digest.update(chunk)
         destination.write(chunk)
         copied += len(chunk)

@@ -5,6 +5,7 @@ import errno
 import io
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ fsspec = pytest.importorskip("fsspec")
 from trilith.core.request import InferRequest  # noqa: E402
 from trilith.errors import SetupError, UnknownReference  # noqa: E402
 from trilith.runtime import ControlMode, Runtime, RuntimeConfig  # noqa: E402
+from trilith.runtime.load_run import LoadRun  # noqa: E402
 from trilith.runtime.roots import Roots  # noqa: E402
 from trilith.testing.backends import EchoBackend, kind_of  # noqa: E402
 
@@ -222,3 +224,69 @@ def test_what_cannot_be_fetched_of_one_model_is_an_error_of_that_model(memory, t
     assert roots.fetch("a") == found["a"]
     with pytest.raises(UnknownReference, match=r"b/.*cannot be fetched"):
         roots.fetch("b")
+
+
+def test_nobody_waits_for_the_files_of_another_model(memory, tmp_path, monkeypatch):
+    go, begun = threading.Event(), threading.Event()
+    real = type(memory).open
+
+    def opening(self, path, *rest, **more):
+        content = real(self, path, *rest, **more).read()
+        hangs = path.endswith("/a/1/model.twin")
+        return Reader(content, lambda: (begun.set(), go.wait(30))) if hangs else io.BytesIO(content)
+
+    monkeypatch.setattr(type(memory), "open", opening)
+    roots, elsewhere = (Roots(["memory://bucket"], tmp_path) for _ in range(2))  # the second as another process
+    with ThreadPoolExecutor() as pool:
+        fetched = [pool.submit(roots.fetch, "a")]
+        assert begun.wait(30)
+        try:
+            for each in (roots, elsewhere):
+                memory.pipe("/bucket/c/1/model.twin", b"one")
+                assert sorted(pool.submit(each.find).result(10)) == ["a", "b", "c"]
+                [folder] = pool.submit(each.fetch, "b").result(10)
+                assert files(folder) == ["1/model.twin", "model.yaml"]
+                memory.rm("/bucket/c", recursive=True)
+                assert sorted(pool.submit(each.find).result(10)) == ["a", "b"]
+            fetched += [pool.submit(each.fetch, "a") for each in (roots, elsewhere, elsewhere)]
+            assert not any(future.done() for future in fetched)
+        finally:
+            go.set()
+        for future in fetched:
+            [folder] = future.result(30)
+            assert (folder / "1" / "model.twin").read_text() == "one"
+
+
+def test_processes_that_fetch_the_same_fetch_it_once_and_wait_for_each_other(memory, tmp_path, monkeypatch):
+    memory.pipe("/bucket/a/1/model.twin", b"0123456789")
+    opened = []
+
+    def reading():
+        opened.append(threading.get_ident())
+        time.sleep(0.15)
+
+    of_files(memory, monkeypatch, reading)
+    roots = [Roots(["memory://bucket"], tmp_path) for _ in range(3)]
+    runs = [LoadRun() for _ in roots]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda each, run: each.fetch("a", run), roots, runs))
+    assert len(set(opened)) == 1
+    assert all(run.heard_at for run in runs)  # those who waited heard that the other gets on
+
+
+def test_who_waits_for_a_model_may_be_given_up(memory, tmp_path, monkeypatch):
+    go, begun = threading.Event(), threading.Event()
+    of_files(memory, monkeypatch, lambda: (begun.set(), go.wait(30)))
+    roots, elsewhere = (Roots(["memory://bucket"], tmp_path) for _ in range(2))
+    with ThreadPoolExecutor() as pool:
+        try:
+            pool.submit(roots.fetch, "a")
+            assert begun.wait(30)
+            runs = [LoadRun(), LoadRun()]
+            waiting = [pool.submit(each.fetch, "a", run) for each, run in zip((roots, elsewhere), runs, strict=True)]
+            for run, future in zip(runs, waiting, strict=True):
+                run.give_up("nobody wants it")
+                with pytest.raises(SetupError, match="nobody wants it"):
+                    future.result(10)
+        finally:
+            go.set()
