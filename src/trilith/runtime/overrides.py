@@ -96,7 +96,7 @@ class Override:
         return None if self.holder is None else self.holder / self._name
 
     def write(self, parent: Path | None = None) -> None:
-        """Writes the files, below `parent` if that is given. Blocks.
+        """Writes the files, below `parent` if that is given, and lets them go from memory. Blocks.
 
         Raises:
             SetupError: they cannot be written.
@@ -111,6 +111,7 @@ class Override:
                 path = self.holder / self._name / relative
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
+            self._files = {}  # they may be large, and whoever serves the model keeps this for as long
         except OSError as error:
             self.close()
             raise SetupError(f"failed to load '{self._name}', its files cannot be written: {error}") from error

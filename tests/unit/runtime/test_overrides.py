@@ -1,6 +1,8 @@
 """What clients send along with a load request."""
 
+import gc
 import json
+import weakref
 
 import pytest
 
@@ -97,3 +99,21 @@ def test_a_configuration_that_is_none(tmp_path, config):
 def test_a_key_that_stands_twice_is_named(tmp_path, config, key):
     with pytest.raises(InvalidConfig, match=key):
         Override.read("m", {"config": config}).config_of(tmp_path)
+
+
+class Sent(dict):
+    """Files that a client sends; one can see when they are gone."""
+
+
+def test_what_is_written_does_not_stay_in_memory(tmp_path):
+    files = Sent({"1/model.onnx": bytes(1000)})
+    gone = weakref.ref(files)
+    override = Override("m", "{}", files)
+    del files
+    override.write(tmp_path)
+    gc.collect()
+    assert gone() is None
+    override.write(tmp_path)  # there is nothing more to write
+    assert (override.folder / "1" / "model.onnx").read_bytes() == bytes(1000)
+    override.close()
+    assert not list(tmp_path.iterdir())
