@@ -117,18 +117,7 @@ def _add(file: Path, entry: str) -> None:
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     if text.strip():
         _ring(file)
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
-    begin = next((at for at, line in enumerate(lines) if line.startswith("keys:")), None)
-    if begin is None:
-        lines.append("keys:\n")
-        end = len(lines)
-    else:
-        end = next(
-            (at for at in range(begin + 1, len(lines)) if not lines[at].startswith((" ", "-", "#", "\n"))), len(lines)
-        )
-    changed = "".join([*lines[:end], entry, *lines[end:]])
+    changed = _with_entry(text, entry)
     try:
         read_key_text(changed, source=str(file))
     except InvalidConfig as error:
@@ -144,3 +133,22 @@ def _add(file: Path, entry: str) -> None:
         os.fsync(beside.fileno())
     Path(name).chmod(mode)
     Path(name).replace(file.resolve())
+
+
+def _with_entry(text: str, entry: str) -> str:
+    """The text of a file of keys with one more behind the others, in the layout that it has."""
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    begin = next((at for at, line in enumerate(lines) if line.startswith("keys:")), None)
+    if begin is None:
+        return "".join([*lines, "keys:\n", entry])
+    if lines[begin].split("#")[0].split() == ["keys:", "[]"]:
+        lines[begin] = "keys:\n"
+    first = next((line for line in lines[begin + 1 :] if line.lstrip(" ").startswith("- ")), "  - ")
+    indent = " " * (len(first) - len(first.lstrip(" ")))
+    end = next(
+        (at for at in range(begin + 1, len(lines)) if not lines[at].startswith((" ", "-", "#", "\n"))), len(lines)
+    )
+    added = [indent + line[2:] for line in entry.splitlines(keepends=True)]
+    return "".join([*lines[:end], *added, *lines[end:]])

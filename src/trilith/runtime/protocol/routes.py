@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -111,6 +112,7 @@ def route_of(path: str) -> Route:
     return Route(*endpoint, model=model, version=version)
 
 
+@lru_cache(maxsize=_MAX_CACHED)
 def model_at(path: str) -> str | None:
     """The model that a path asks, or asks about, or "" for all of them; None for one that asks something else."""
     try:
