@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import queue
 import signal
 
 import pytest
@@ -90,6 +91,46 @@ def test_leaving_early_ends_the_work(streams, client):
         if item == "3":
             break
     streams.wait_until(lambda: client.closings()[1] == closings + 1)
+
+
+def test_items_go_both_ways_at_once(streams, client):
+    asked = queue.SimpleQueue()
+    asked.put(1)
+    found = client.doubled(iter(asked.get, None), by=3)
+    for number in (1, 2, 3):
+        assert next(found) == 3 * number
+        asked.put(number + 1)
+    found.close()
+    asked.put(None)
+    with pytest.raises(InvalidInput, match="item 1"):
+        list(client.doubled(["x"]))
+    with pytest.raises(InvalidInput, match="by"):
+        list(client.doubled([1], by="x"))
+
+    def broken():
+        yield 1
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        list(client.doubled(broken()))
+    assert len(list(client.doubled(range(20_000)))) == 20_000
+    streams.wait_until(lambda: b'trilith_service_in_flight{service="Streams"} 0' in streams.get("/metrics")[1])
+
+    async def scenario(found):
+        asked = asyncio.Queue()
+
+        async def numbers():
+            while (number := await asked.get()) is not None:
+                yield number
+
+        asked.put_nowait(1)
+        seen = []
+        async for number in found.doubled(numbers()):
+            seen.append(number)
+            asked.put_nowait(number if number < 20 else None)
+        return seen
+
+    assert run_async(streams, scenario) == [2, 4, 8, 16, 32]
 
 
 def test_async_clients(streams):

@@ -12,20 +12,24 @@ import asyncio
 import inspect
 import random
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.errors import InvalidInput, TrilithError
+from trilith.service.bridge import background
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_item
 from trilith.service.client.operations import Operation
 from trilith.service.client.retries import Tries
 from trilith.service.codecs import media
 from trilith.service.failure import Calling
-from trilith.service.streams.bridge import as_asynchronous
+from trilith.service.streams.bridge import BlockingItems, as_asynchronous
 from trilith.wire.sse import EventReader
 from trilith.wire.stream_formats import ERROR_EVENT, SSE
 
 if TYPE_CHECKING:
+    from trilith.service.client.duplex import DuplexServer
+    from trilith.service.client.patience import Patience
     from trilith.service.client.transport import AsyncTransport, SyncTransport
 
 _STATUS_UNKNOWN: Final = 500
@@ -55,6 +59,45 @@ class ItemReader:
             yield decode_answer(self._operation, media.JSON, data)
 
 
+async def _items_both_ways(
+    operation: Operation,
+    server: DuplexServer,
+    body: Body,
+    items: AsyncIterable[Any],
+    patience: Patience,
+    calling: Calling,
+) -> AsyncIterator[Any]:
+    """The items of a method that takes some at the same time."""
+
+    async def encoded() -> AsyncIterator[bytes]:
+        async for item in items:
+            yield encode_item(operation, item)
+
+    with calling:
+        content_type, chunks = await server.open(operation.path, body, encoded(), patience)
+    async with aclosing(_read(operation, content_type, chunks, calling)) as found:
+        async for item in found:
+            yield item
+
+
+async def _read(
+    operation: Operation, content_type: str, chunks: AsyncGenerator[bytes, None], calling: Calling
+) -> AsyncGenerator[Any, None]:
+    reader = ItemReader(operation, content_type)
+    try:
+        while reader.failure is None:
+            with calling:
+                chunk = await anext(chunks, None)
+            if chunk is None:
+                return
+            for item in reader.push(chunk):
+                yield item
+        with calling:
+            raise reader.failure
+    finally:
+        await chunks.aclose()
+
+
 class SyncStreams:
     """Calls of one method that wait."""
 
@@ -76,9 +119,21 @@ class SyncStreams:
                 if not self._operation.streams:
                     content_type, chunks = self._open(body)
                     return decode_answer(self._operation, content_type, b"".join(chunks))
-            return self._items(body)
+            return self._items(body) if body.items is None else self._both(body)
 
         return call
+
+    def _both(self, body: Body) -> BlockingItems:
+        """Items both ways: on the background loop, and the caller's own steps in threads."""
+        if isinstance(body.items, AsyncIterable):
+            raise InvalidInput(f"{self._operation.method}: this client waits; give it a plain iterable")
+        items = as_asynchronous(body.items, in_thread=True)
+        patience = self._tries().patience(time.monotonic())
+        calling = self._calling
+        return BlockingItems(
+            lambda: _items_both_ways(self._operation, self._transport.duplex, body, items, patience, calling),
+            background.loop(),
+        )
 
     def _items(self, body: Body) -> Iterator[Any]:
         with self._calling:
@@ -138,26 +193,21 @@ class AsyncStreams:
         def call(*args: Any, **kwargs: Any) -> Any:
             with self._calling:
                 body = bound_body(self._operation, signature, args, kwargs)
-            return self._items(body) if self._operation.streams else value(body)
+            if not self._operation.streams:
+                return value(body)
+            if body.items is None:
+                return self._items(body)
+            items, patience = as_asynchronous(body.items, in_thread=False), self._tries().patience(time.monotonic())
+            return _items_both_ways(self._operation, self._transport.duplex, body, items, patience, self._calling)
 
         return call
 
     async def _items(self, body: Body) -> AsyncIterator[Any]:
         with self._calling:
             content_type, chunks = await self._open(body)
-        reader = ItemReader(self._operation, content_type)
-        try:
-            while reader.failure is None:
-                with self._calling:
-                    chunk = await anext(chunks, None)
-                if chunk is None:
-                    return
-                for item in reader.push(chunk):
-                    yield item
-            with self._calling:
-                raise reader.failure
-        finally:
-            await chunks.aclose()
+        async with aclosing(_read(self._operation, content_type, chunks, self._calling)) as found:
+            async for item in found:
+                yield item
 
     async def _open(self, body: Body) -> Any:
         tries = self._tries()

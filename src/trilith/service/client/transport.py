@@ -16,6 +16,7 @@ import httpx
 
 from trilith.core.plain_numbers import plain_number
 from trilith.errors import DeadlineExceeded, InvalidConfig, NoReadyReplica, ReplicaLost, TrilithError
+from trilith.service.client.duplex import DuplexServer
 from trilith.service.client.encoding import Body, decode_error
 from trilith.service.client.patience import Patience, WholeCall, overdue
 from trilith.service.client.retries import Answered, Refused, not_begun
@@ -59,6 +60,14 @@ class ConnectionOptions:
         except (TypeError, ValueError, AttributeError) as error:
             raise InvalidConfig(f"headers: expected names and values of text, got {self.headers!r}: {error}") from error
         return {"base_url": url, "trust_env": False, "headers": headers, "verify": self._verify(), "limits": limits}
+
+    def duplex(self, url: str) -> DuplexServer:
+        """For calls whose items go in and come out at once."""
+        given = self.arguments(url)
+        tls = None
+        if url.startswith("https://"):
+            tls = given["verify"] if isinstance(given["verify"], ssl.SSLContext) else httpx.create_ssl_context()
+        return DuplexServer(url=url, headers=dict(given["headers"]), tls=tls)
 
     def _verify(self) -> ssl.SSLContext | bool:
         if self.tls_key is not None and self.tls_certificate is None:
@@ -172,6 +181,7 @@ class SyncTransport:
     def __init__(self, url: str, options: ConnectionOptions) -> None:
         self.url = url
         self._certified = options.tls_certificate is not None
+        self.duplex = options.duplex(url)
         self._http = httpx.Client(**options.arguments(url))
 
     def post(self, path: str, body: Body, patience: Patience) -> Answered:
@@ -247,6 +257,7 @@ class AsyncTransport:
     def __init__(self, url: str, options: ConnectionOptions) -> None:
         self.url = url
         self._certified = options.tls_certificate is not None
+        self.duplex = options.duplex(url)
         self._http = httpx.AsyncClient(**options.arguments(url))
 
     async def post(self, path: str, body: Body, patience: Patience) -> Answered:

@@ -1,0 +1,62 @@
+"""Reads one answer of HTTP/1.1 as it comes, for a client that sends its request meanwhile. Sans-I/O."""
+
+from __future__ import annotations
+
+import httptools
+
+
+class AnswerReader:
+    """Reads one answer. Interim answers (1xx) are passed over.
+
+    Attributes:
+        status: 0 until the head is here.
+        headers: by name in lower case; of one that came twice the last value.
+        complete: the end of the body is here.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.complete = False
+        self._chunks: list[bytes] = []
+        self._parser = httptools.HttpResponseParser(self)
+
+    def push(self, octets: bytes) -> list[bytes]:
+        """Takes what came; the pieces of the body in it.
+
+        Raises:
+            ValueError: it is no HTTP.
+        """
+        try:
+            self._parser.feed_data(octets)
+        except httptools.HttpParserError as error:
+            raise ValueError(f"the answer is no HTTP: {error}") from error
+        chunks, self._chunks = self._chunks, []
+        return chunks
+
+    def ends_with_connection(self) -> bool:
+        """Whether the end of the connection is the end of the answer: it says no length."""
+        return bool(self.status) and not {"content-length", "transfer-encoding"} & self.headers.keys()
+
+    # For the parser.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """For the parser."""
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """For the parser."""
+        status = self._parser.get_status_code()
+        if status >= 200:
+            self.status = status
+
+    def on_body(self, chunk: bytes) -> None:
+        """For the parser."""
+        self._chunks.append(chunk)
+
+    def on_message_complete(self) -> None:
+        """For the parser."""
+        if self.status:
+            self.complete = True
+        else:
+            self.headers.clear()
