@@ -5,6 +5,7 @@
 
 Rule 1: the files are written to a folder of their own, which lasts as long as the model that was loaded from it.
 Rule 2: no name leads out of that folder.
+Rule 3: what the model's own configuration says beside the fields that were sent stays, in whichever form it is written.
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
 from google.protobuf import json_format, text_format
 
 from trilith.errors import InvalidConfig, InvalidInput, SetupError
-from trilith.runtime.model_convert import convert_config
-from trilith.runtime.repository import config_file
+from trilith.runtime.batching import check_queue
+from trilith.runtime.model_pbtxt import parse_model_pbtxt, says_max_batch_size
+from trilith.runtime.model_yaml import load_model_yaml
+from trilith.runtime.replacing import replaced
+from trilith.runtime.repository import SENT, config_file
+from trilith.runtime.spec import ModelSpec
+from trilith.runtime.words import PBTXT_WORDS, in_words
 from trilith.wire.oip_json import loads
 from trilith.wire.oip_messages import model_config_messages
 
@@ -122,19 +129,51 @@ class Override:
         if holder is not None:
             shutil.rmtree(holder, ignore_errors=True)
 
-    def config_of(self, folder: Path, config_name: str = "") -> str:
-        """The text of the `config.pbtxt` that is to hold for the model in a folder; `config_name`: see `config_file`.
+    def spec_of(self, folder: Path, config_name: str = "") -> ModelSpec:
+        """The specification that is to hold for the model in a folder; `config_name`: see `config_file`.
 
         Raises:
-            InvalidConfig: the JSON is not a `ModelConfig`.
+            InvalidConfig: the JSON is not a `ModelConfig`, or the model's own configuration is wrong.
         """
-        return _merged(self.config, config_file(folder, config_name))
+        return _merged(self._name, self.config, config_file(folder, config_name))
 
 
-def _merged(config: str, file: Path | None) -> str:
+def _merged(name: str, config: str, file: Path | None) -> ModelSpec:
     """Field by field, what the JSON says replaces what the file says."""
-    messages = model_config_messages()
-    given: Any = messages.ModelConfig()
+    given, fields = _given(config)
+    if file is not None and file.suffix != ".pbtxt":
+        return _replaced(name, given, fields, file)
+    merged: Any = model_config_messages().ModelConfig()
+    text = "" if file is None else file.read_text(encoding="utf-8")
+    try:
+        text_format.Parse(text, merged)
+    except text_format.ParseError as error:
+        raise SetupError(f"{file}: {error}") from error
+    batches = "max_batch_size" in fields or says_max_batch_size(text)
+    for field in fields:
+        merged.ClearField(field)
+    merged.MergeFrom(given)
+    return parse_model_pbtxt(_written(merged, batches), name, source=SENT)
+
+
+def _replaced(name: str, given: Any, fields: set[str], file: Path) -> ModelSpec:
+    try:
+        own = load_model_yaml(file, name)
+    except InvalidConfig as error:
+        raise SetupError(error.message) from error  # it is not the client's
+    sent = parse_model_pbtxt(_written(given, "max_batch_size" in fields), name, source=SENT)
+    sent = replace(sent, queue=replace(sent.queue, batching=given.HasField("dynamic_batching")))
+    spec = replaced(own, sent, fields)
+    try:
+        check_queue(spec)
+    except InvalidConfig as error:
+        raise InvalidConfig(f"{SENT}: {in_words(error.message, PBTXT_WORDS)}") from error
+    return spec
+
+
+def _given(config: str) -> tuple[Any, set[str]]:
+    """What the JSON says, and which fields it has."""
+    given: Any = model_config_messages().ModelConfig()
     try:
         said = loads(config.encode())
         if not isinstance(said, dict):
@@ -144,23 +183,14 @@ def _merged(config: str, file: Path | None) -> str:
             raise InvalidInput(f"{twice[0]!r} and {_snake(twice[0])!r} are one field, which stands twice")
         json_format.Parse(config, given)
     except (InvalidInput, json_format.ParseError) as error:
-        raise InvalidConfig(f"the parameter `config`: must be the JSON of a ModelConfig: {error}") from error
-    fields = {_snake(key) for key in said}
-    merged: Any = messages.ModelConfig()
-    text = ""
-    if file is not None:
-        text = file.read_text(encoding="utf-8") if file.suffix == ".pbtxt" else convert_config(file)
-    try:
-        text_format.Parse(text, merged)
-    except text_format.ParseError as error:
-        raise InvalidConfig(f"{file}: {error}") from error
-    batches = "max_batch_size" in fields or "max_batch_size" in text
-    for field in fields:
-        merged.ClearField(field)
-    merged.MergeFrom(given)
-    written: str = text_format.MessageToString(merged)
-    # protobuf leaves out a 0, and a 0 that is written says something: that there is no batch dimension.
-    return f"max_batch_size: 0\n{written}" if batches and not merged.max_batch_size else written
+        raise InvalidConfig(f"{SENT}: must be the JSON of a ModelConfig: {error}") from error
+    return given, {_snake(key) for key in said}
+
+
+def _written(config: Any, says_rows: bool) -> str:
+    """The text of a message. protobuf leaves out a 0, and one that is written says that there is no batch dimension."""
+    written: str = text_format.MessageToString(config)
+    return f"max_batch_size: 0\n{written}" if says_rows and not config.max_batch_size else written
 
 
 def _snake(key: str) -> str:

@@ -69,8 +69,8 @@ def _plan_load(
             raise SetupError(f"model '{name}' stands in more than one repository: {_joined(folders)}")
         path = folders[0]
     run.enter("reading its configuration")
-    config = override.config_of(path, rules.config_name) if override is not None else None
-    plan = plan_model(name, path, kinds, config, rules.config_name)
+    sent = override.spec_of(path, rules.config_name) if override is not None else None
+    plan = plan_model(name, path, kinds, sent, rules.config_name)
     if plan.spec.load_timeout_s is None:
         spec = replace(plan.spec, load_timeout_s=rules.timeout_s)
         plan = replace(plan, spec=spec, files=tuple(replace(file, spec=spec) for file in plan.files))

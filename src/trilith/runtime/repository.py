@@ -20,7 +20,7 @@ from trilith.runtime.backends.port import BackendKind, ModelFile
 from trilith.runtime.changes import Standing
 from trilith.runtime.fingerprint import stamp_of
 from trilith.runtime.folders import is_folder
-from trilith.runtime.model_pbtxt import load_model_pbtxt, parse_model_pbtxt, with_session
+from trilith.runtime.model_pbtxt import load_model_pbtxt, with_session
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.spec import ModelSpec, VersionPolicy
 from trilith.runtime.words import PBTXT_WORDS, YAML_WORDS
@@ -73,7 +73,7 @@ class ModelPlan:
 
 
 def plan_model(
-    name: str, path: Path, kinds: Mapping[str, BackendKind], config: str | None = None, config_name: str = ""
+    name: str, path: Path, kinds: Mapping[str, BackendKind], sent: ModelSpec | None = None, config_name: str = ""
 ) -> ModelPlan:
     """What is to be loaded for model `name`, which lies at `path`: its folder, or a model file alone.
 
@@ -81,7 +81,7 @@ def plan_model(
         name: the model's name.
         path: its folder, or its file.
         kinds: the backends by name.
-        config: the text of a `config.pbtxt` that stands for the configuration in the folder, or None.
+        sent: what stands for the configuration in the folder, since it came with the load; or None.
         config_name: which of the configurations in the folder holds; see `config_file`.
 
     Raises:
@@ -90,14 +90,16 @@ def plan_model(
         InvalidConfig: the configuration is wrong.
     """
     try:
-        return _plan(name, path, kinds, config, config_name)
+        return _plan(name, path, kinds, sent, config_name)
     except OSError as error:
         raise UnknownReference(
             f"{path}: model '{name}' cannot be looked at: {error.filename}: {error.strerror}"
         ) from error
 
 
-def _plan(name: str, path: Path, kinds: Mapping[str, BackendKind], config: str | None, config_name: str) -> ModelPlan:
+def _plan(
+    name: str, path: Path, kinds: Mapping[str, BackendKind], sent: ModelSpec | None, config_name: str
+) -> ModelPlan:
     if path.is_file():
         spec = _with_backend(ModelSpec(name=name, filename=path.name), path, kinds, [], said_in="", pbtxt=False)
         file = ModelFile(model=name, version=1, path=path, spec=spec)
@@ -105,13 +107,10 @@ def _plan(name: str, path: Path, kinds: Mapping[str, BackendKind], config: str |
     if not path.is_dir():
         raise UnknownReference(f"model '{name}': there is neither a folder nor a file {path}")
     present = _present_versions(path)
-    if config is None:
-        said = config_file(path, config_name)
-        read, pbtxt = read_spec(name, path, config_name), said is not None and said.suffix == ".pbtxt"
-        said_in = str(said or path / YAML)
-    else:
-        said_in, pbtxt = SENT, True
-        read = parse_model_pbtxt(config, name, source=said_in)
+    said = config_file(path, config_name)
+    pbtxt = sent is not None if said is None else said.suffix == ".pbtxt"
+    read = read_spec(name, path, config_name) if sent is None else sent
+    said_in = SENT if sent is not None else str(said or path / YAML)
     spec = _with_backend(read, path, kinds, present, said_in=said_in, pbtxt=pbtxt)
     kind = kinds[spec.backend]
     if spec.source is not None:
