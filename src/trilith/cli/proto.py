@@ -24,23 +24,16 @@ def proto(
     target
         The service: `module:Name` or `path/to/app.py:Name`.
     output
-        The file to write, instead of standard output. It may exist: the protocol may have changed.
+        The file to write, instead of standard output. If this command made it, the numbers in it hold.
     """
-    from trilith.service import load_target, spec_of
+    from trilith.service import load_target, proto_of, spec_of
 
-    spec = spec_of(load_target(target))
-    binding = spec.grpc
-    if binding.left_out and not spec.options.proto:
-        raise InvalidConfig(f"{target} cannot be written as a .proto: {'; '.join(binding.left_out)}")
-    if not binding.text:
-        raise InvalidConfig(
-            f"{target} has no text: it is served by the descriptor set {spec.options.proto}, which was made of one"
-        )
+    text = proto_of(spec_of(load_target(target)), output)
     if output is None:
-        sys.stdout.write(binding.text)
+        sys.stdout.write(text)
         return 0
     try:
-        output.write_text(binding.text, "utf-8")
+        output.write_text(text, "utf-8")
     except OSError as error:
         raise InvalidConfig(f"{output} cannot be written: {error.strerror}") from None
     return 0

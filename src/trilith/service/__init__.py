@@ -49,6 +49,8 @@ from trilith.service.target import Target, TargetKind, load_named, load_target, 
 from trilith.service.tracing import context, tracing
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trilith.core.model import ModelSignature
 
 __all__ = [
@@ -108,12 +110,20 @@ __all__ = [
     "openapi_document",
     "pack",
     "parse_target",
+    "proto_of",
     "service",
     "service_graph",
     "spec_of",
     "tracing",
     "unpack",
 ]
+
+
+def proto_of(spec: ServiceSpec, path: Path | None = None) -> str:
+    """The `.proto` of a service; see `trilith.service.proto.write`."""
+    from trilith.service.proto import write
+
+    return write.proto_of(spec, path)
 
 
 def __getattr__(name: str) -> Any:

@@ -18,8 +18,8 @@ from rpc_service import PROTO, message
 from typing_extensions import TypedDict
 
 import trilith
-from trilith.errors import InvalidInput
-from trilith.service import describe
+from trilith.errors import InvalidConfig, InvalidInput
+from trilith.service import describe, proto_of
 from trilith.service.proto.compiler import read_file
 from trilith.service.spec import spec_of
 
@@ -151,7 +151,7 @@ message Line {
 
 
 def test_the_text_is_what_the_annotations_say():
-    text = spec_of(LineReader).grpc.text
+    text = proto_of(spec_of(LineReader))
     assert EXPECTED in text
     assert text.startswith("// Made by `trilith proto`.")
     assert "message Tensor {\n  string dtype = 1;\n  repeated int64 shape = 2;\n  bytes data = 3;\n}" in text
@@ -161,7 +161,7 @@ def test_the_text_is_what_the_annotations_say():
 
 def test_what_the_compiler_makes_of_the_text_is_the_descriptor(tmp_path):
     binding = spec_of(LineReader).grpc
-    (tmp_path / "line_reader.proto").write_text(binding.text)
+    (tmp_path / "line_reader.proto").write_text(proto_of(spec_of(LineReader)))
     compiled = FileDescriptorSet.FromString(read_file(tmp_path / "line_reader.proto", tmp_path, "LineReader")).file[-1]
     derived = FileDescriptorSet.FromString(binding.descriptor_set).file[-1]
 
@@ -176,7 +176,7 @@ def test_what_the_compiler_makes_of_the_text_is_the_descriptor(tmp_path):
 
 
 def test_the_kept_file_serves_the_same_class(tmp_path, monkeypatch):
-    (tmp_path / "kept.proto").write_text(spec_of(LineReader).grpc.text)
+    (tmp_path / "kept.proto").write_text(proto_of(spec_of(LineReader)))
     monkeypatch.setattr("trilith.service.proto.binding.source_folder", lambda target: tmp_path)
     members = {name: value for name, value in vars(LineReader).items() if name != "__trilith_service__"}
     kept = trilith.service(proto="kept.proto")(type("LineReader", (), members))
@@ -279,7 +279,7 @@ def test_a_batched_method_takes_single_messages(serve):
 
 
 @trilith.service
-class Streams:
+class WholeStreams:
     @trilith.api
     async def count(self, upto: int = 3) -> AsyncIterator[int]:
         yield upto
@@ -292,6 +292,9 @@ class Streams:
     def total(self, of: Iterator[float], scale: float = 1.0) -> float:
         return sum(of) * scale
 
+
+@trilith.service
+class Streams(WholeStreams):
     @trilith.api
     def beside(self, of: Iterator[float], scale: float) -> float:
         return sum(of) * scale
@@ -305,7 +308,7 @@ def test_streams():
         "rpc Total(stream TotalRequest) returns (TotalResponse);",
         "message TotalRequest {\n  double of = 1;\n}",
     ):
-        assert line in binding.text
+        assert line in proto_of(spec_of(WholeStreams))
     [left_out] = binding.left_out
     assert "there is none for `scale`" in left_out
 
@@ -347,7 +350,9 @@ def test_what_has_no_form_is_left_out_with_a_sentence(annotation, why):
     [sentence] = binding.left_out
     assert sentence.startswith("Odd.odd: `value`")
     assert why in sentence
-    assert "OddRequest" not in binding.text
+    assert b"OddRequest" not in binding.descriptor_set
+    with pytest.raises(InvalidConfig, match=r"cannot be written as a \.proto: Odd\.odd"):
+        proto_of(spec_of(target))
 
 
 def test_two_classes_of_one_name_are_left_out(caplog):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trilith.errors import InvalidConfig
 from trilith.service.local import source_folder
@@ -19,19 +19,11 @@ from trilith.service.proto.converter import Converter
 from trilith.service.proto.derive import DerivedFile, Inexpressible
 from trilith.service.proto.schema import Schema
 from trilith.service.proto.shown import pascal_case, snake_case
-from trilith.service.proto.text import proto_text
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
     from trilith.service.spec import MethodSpec, ServiceSpec
-
-
-_HEAD: Final = (
-    "Made by `trilith proto`. Numbers are the order of parameters and fields: put new ones at the end.",
-    "To keep this protocol whatever becomes of the class, keep the file: @trilith.service(proto=...).",
-    "",
-)
 
 
 class BoundMethod:
@@ -62,7 +54,7 @@ class Binding:
         name: `package.Service`.
         methods: by the name of the Python method.
         descriptor_set: the files, serialised.
-        text: the `.proto`; "" where a descriptor set was given.
+        text: the `.proto` that is served; "" where there is none.
         left_out: why each of the other methods is not offered.
     """
 
@@ -94,13 +86,8 @@ def bind(spec: ServiceSpec) -> Binding:
 def bind_annotations(spec: ServiceSpec) -> Binding:
     """The binding of a service that has no `.proto`. Methods that have no form there are left out."""
     package, _, name = (spec.options.rpc or default_name(spec.name)).rpartition(".")
-    file, left_out = DerivedFile(package, name), []
-    named: dict[str, MethodSpec] = {}
-    for method in spec.methods.values():
-        try:
-            named[file.add(method)] = method
-        except Inexpressible as why:
-            left_out.append(str(why))
+    file = DerivedFile(package, name)
+    named, left_out = derive(spec, file)
     descriptor_set = file.descriptor_set()
     schema, converter = Schema(descriptor_set, spec.name), Converter()
     declared = schema.service(f"{package}.{name}")
@@ -111,14 +98,26 @@ def bind_annotations(spec: ServiceSpec) -> Binding:
             bound.append(BoundMethod(rpc, named[rpc.name], converter))
         except InvalidConfig as why:
             left_out.append(why.message)
-    file.documents.setdefault(name, spec.documentation)
     return Binding(
         f"{package}.{name}",
         {method.method: method for method in bound},
         descriptor_set,
-        text=proto_text(file.proto, head=_HEAD, documents=file.documents),
+        text="",
         left_out=left_out,
     )
+
+
+def derive(spec: ServiceSpec, file: DerivedFile) -> tuple[dict[str, MethodSpec], list[str]]:
+    """Puts the methods of a service into a file: the methods by the names of their rpcs; why others are left out."""
+    left_out: list[str] = []
+    named: dict[str, MethodSpec] = {}
+    for method in spec.methods.values():
+        try:
+            named[file.add(method)] = method
+        except Inexpressible as why:
+            left_out.append(str(why))
+    file.documents.setdefault(file.service.name, spec.documentation)
+    return named, left_out
 
 
 def default_name(service: str) -> str:

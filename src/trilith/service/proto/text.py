@@ -67,13 +67,23 @@ def _service(service: ServiceDescriptorProto, scope: str, documents: Mapping[str
 
 def _message(message: DescriptorProto, scope: str, documents: Mapping[str, str]) -> Iterator[str]:
     yield from _comment(documents.get(message.name, ""))
-    if not message.field:
+    if not message.field and not message.reserved_range:
         yield f"message {message.name} {{}}"
         return
     yield f"message {message.name} {{"
+    yield from _reserved([range(each.start, each.end) for each in message.reserved_range], message.reserved_name)
     for field in message.field:
         yield f"{_INDENT}{_field_type(message, field, scope)} {field.name} = {field.number};"
     yield "}"
+
+
+def _reserved(ranges: Iterable[range], names: Iterable[str]) -> Iterator[str]:
+    numbers = ", ".join(str(number) for each in ranges for number in each)
+    if numbers:
+        yield f"{_INDENT}reserved {numbers};"
+    shown = ", ".join(f'"{name}"' for name in names)
+    if shown:
+        yield f"{_INDENT}reserved {shown};"
 
 
 def _field_type(message: DescriptorProto, field: FieldDescriptorProto, scope: str) -> str:
@@ -93,6 +103,7 @@ def _one(field: FieldDescriptorProto, scope: str) -> str:
 def _enum(enum: EnumDescriptorProto, documents: Mapping[str, str]) -> Iterator[str]:
     yield from _comment(documents.get(enum.name, ""))
     yield f"enum {enum.name} {{"
+    yield from _reserved([range(each.start, each.end + 1) for each in enum.reserved_range], enum.reserved_name)
     for value in enum.value:
         yield f"{_INDENT}{value.name} = {value.number};"
     yield "}"
