@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from trilith.core.data_options import DataLogOptions, read_samples
+from trilith.core.data_options import DataLogOptions, TraceOptions, checked_endpoint, read_samples
 from trilith.core.load_options import RANGES, ControlMode, LoadOptions, Range, is_config_name
 from trilith.core.log_options import LogFormat, LogLevel, LogOptions
 from trilith.core.plain_numbers import plain_number
@@ -72,6 +72,8 @@ def serve(
     data_log_sample: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     data_log_mb: int = DataLogOptions().max_bytes >> 20,
     data_log_images: Annotated[bool, Parameter(negative="")] = False,
+    otlp_endpoint: str = "",
+    trace_sample: float = TraceOptions().part,
     debug: bool = False,
 ) -> int:
     """Serve a folder of models, or a service written in Python.
@@ -179,6 +181,10 @@ def serve(
         With `--data-log`: room for each service, in MiB; the oldest makes place.
     data_log_images
         With `--data-log`: keep pictures too, as files.
+    otlp_endpoint
+        Address of an OpenTelemetry collector, which gets traces: `http://127.0.0.1:4318`.
+    trace_sample
+        With `--otlp-endpoint`: the part of the calls that is traced, where the caller does not say.
     debug
         Send the text of exceptions in your code to clients.
     """
@@ -207,6 +213,8 @@ def serve(
         ("--replicas", replicas is not None, True),
         ("--reload", reload, True),
         ("--debug", debug, True),
+        ("--data-log", data_log is not None, True),
+        ("--otlp-endpoint", bool(otlp_endpoint), True),
         ("--models", bool(models), True),
         ("--model-repository", bool(model_repository), False),
         ("--model-control-mode", model_control_mode != "none", False),
@@ -235,6 +243,7 @@ def serve(
         ("--drain-timeout-s", drain_timeout_s, Range(0, math.inf)),
         ("--unresponsive-timeout-s", unresponsive_timeout_s, Range(0.001, math.inf)),
         ("--stream-keep-alive-s", stream_keep_alive_s or None, Range(0.001, math.inf)),
+        ("--trace-sample", trace_sample, Range(0, 1)),
         ("--data-log-mb", data_log_mb, Range(1, 1 << 24)),
         ("--access-cache-s", access_cache_s, Range(0, 86400)),
         ("--max-body-mb", max_body_mb, Range(1, FrameLimits().max_body_bytes >> 20)),
@@ -308,6 +317,9 @@ def serve(
             samples=dict(samples),
             max_bytes=data_log_mb << 20,
             images=data_log_images,
+        ),
+        traces=TraceOptions(
+            endpoint=checked_endpoint(otlp_endpoint, "--otlp-endpoint") if otlp_endpoint else "", part=trace_sample
         ),
         tls_certificate=str(tls_certificate) if tls_certificate is not None else None,
         tls_key=str(tls_key) if tls_key is not None else None,

@@ -1,8 +1,9 @@
-"""What of the data of requests is kept, as a value. Pure: `telemetry.data_log` does it."""
+"""What of requests is kept and traced, as values. Pure: `telemetry.data_log` and the gateway's tracer do it."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -10,6 +11,9 @@ import msgspec
 
 from trilith.errors import InvalidConfig
 
+_ENDPOINT: Final = re.compile(
+    r"https?://(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(?::([0-9]{1,5}))?(?:/[A-Za-z0-9._~/-]*)?"
+)
 FILES: Final = 16
 """The room for one service is divided into files of this part of it."""
 
@@ -34,6 +38,30 @@ class DataLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     def part(self, name: str) -> float:
         """The part of the requests of which `name` is kept."""
         return self.samples.get(name, self.sample)
+
+
+class TraceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which calls are traced, and where to.
+
+    Attributes:
+        endpoint: of an OpenTelemetry collector, `http://host:4318`; "" traces nothing.
+        part: of the calls whose callers do not say whether they are sampled, 0 to 1.
+    """
+
+    endpoint: str = ""
+    part: float = 1.0
+
+
+def checked_endpoint(url: str, option: str) -> str:
+    """The address of a collector.
+
+    Raises:
+        InvalidConfig: it is none.
+    """
+    found = _ENDPOINT.fullmatch(url)
+    if found is None or not 0 < int(found[1] or "4318") < 65536:
+        raise InvalidConfig(f"{option} takes the address of a collector, like http://127.0.0.1:4318, got {url!r}")
+    return url
 
 
 def read_samples(texts: Iterable[str], option: str) -> tuple[float, Mapping[str, float]]:

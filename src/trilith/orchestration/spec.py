@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from trilith.core.data_options import DataLogOptions
+from trilith.core.data_options import DataLogOptions, TraceOptions
 from trilith.core.load_options import LoadOptions
 from trilith.core.log_options import LogOptions
 from trilith.wire.cors import CorsPolicy
@@ -56,6 +56,7 @@ class ServeOptions:
         repository: which models are served, when the target is a folder of models.
         log: what is logged, and how.
         data_log: what of the data of requests is kept.
+        traces: which calls are traced, and where to.
     """
 
     target: str
@@ -83,6 +84,7 @@ class ServeOptions:
     repository: RepositoryOptions = field(default_factory=RepositoryOptions)
     log: LogOptions = field(default_factory=LogOptions)
     data_log: DataLogOptions = field(default_factory=DataLogOptions)
+    traces: TraceOptions = field(default_factory=TraceOptions)
 
 
 class DeployedService(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from trilith.telemetry.metrics import Metrics, Source
 from trilith.telemetry.programs import ProgramMetrics
 from trilith.telemetry.readings import Reading, snapshots
 from trilith.telemetry.requests import RequestMetrics
+from trilith.telemetry.spans import Sampler, Span
 from trilith.telemetry.timelines import TIMELINES_PATH, TimelineShelf
 
 __all__ = [
@@ -29,8 +30,10 @@ __all__ = [
     "ProgramMetrics",
     "Reading",
     "RequestMetrics",
+    "Sampler",
     "Snapshot",
     "Source",
+    "Span",
     "TIMELINES_PATH",
     "TimelineShelf",
     "instruments",

@@ -17,6 +17,7 @@ from trilith.orchestration.engine.links import ReplicaLink
 
 if TYPE_CHECKING:
     from trilith.errors import TrilithError
+    from trilith.telemetry import Span
 
 
 class Ticket(Protocol):
@@ -49,7 +50,8 @@ class PendingCall:
         received_at, submitted_at, sent_at, started_at, finished_at: instants of its way.
         deadline: instant in seconds on the machine's monotonic clock.
         sink: where the answer goes.
-        trace: whether the caller asked for its timeline.
+        trace: whether the answer is to bring its timeline.
+        span: where the call is traced.
         attempt: how often it was sent to a replica.
         revision: of the replica that makes the call, whose like it wants to meet; 0 for calls from outside.
     """
@@ -68,6 +70,7 @@ class PendingCall:
         "sent_at",
         "settled",
         "sink",
+        "span",
         "started_at",
         "submitted_at",
         "ticket",
@@ -94,6 +97,7 @@ class PendingCall:
         self.deadline = deadline
         self.sink = sink
         self.trace = trace
+        self.span: Span | None = None
         self.attempt = 0
         self.settled = False
         self.link: ReplicaLink | None = None

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import msgspec
+
 from trilith.errors import (
     CallerError,
     CapacityError,
@@ -31,6 +33,7 @@ from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, AwaitedHttpSink, HttpSink
 from trilith.orchestration.engine.stream_front import HttpStreams, HttpStreamSink
+from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TIMELINES_PATH, TimelineShelf
 from trilith.wire.calls import pack_call
 
@@ -41,16 +44,24 @@ class HttpFront:
     """Routes HTTP requests."""
 
     def __init__(
-        self, router: Router, *, models: Plain, timelines: TimelineShelf, stream_keep_alive_s: float = 15.0
+        self,
+        router: Router,
+        *,
+        models: Plain,
+        timelines: TimelineShelf,
+        stream_keep_alive_s: float = 15.0,
+        tracer: Tracer | None = None,
     ) -> None:
         """Args:
         router: takes the calls of services.
         models: answers every path under `/v2`.
         timelines: those that are too long for a header.
         stream_keep_alive_s: a stream of events that is silent for so long gets a comment; 0 for never.
+        tracer: samples calls; None traces nothing.
         """
         self._router = router
-        self._streams = HttpStreams(router, timelines, keep_alive_s=stream_keep_alive_s)
+        self._tracer = tracer
+        self._streams = HttpStreams(router, timelines, keep_alive_s=stream_keep_alive_s, tracer=tracer)
         self._models = models
         self._routes: dict[str, MethodRoute] = {}
         self._plain: dict[str, Plain] = {}
@@ -117,7 +128,7 @@ class HttpFront:
             return self._stream(request, route, headers)
         if not request.complete:
             return self._read_and_submit(request, route, headers)
-        call = _pending(request, route, headers, request.body_nowait(), HttpSink(request, self._timelines))
+        call = self._pending(request, route, headers, request.body_nowait(), HttpSink(request, self._timelines))
         request.on_disconnect = lambda: self._router.cancel(call)
         try:
             self._router.submit(call)
@@ -128,7 +139,7 @@ class HttpFront:
     async def _read_and_submit(self, request: HttpRequest, route: MethodRoute, headers: CallHeaders) -> None:
         """The way of large bodies: read as they come, in a task that ends when the answer is written."""
         sink = AwaitedHttpSink(request, self._timelines)
-        call = _pending(request, route, headers, await request.body(), sink)
+        call = self._pending(request, route, headers, await request.body(), sink)
         try:
             self._router.submit(call)
         except TrilithError as error:
@@ -137,6 +148,20 @@ class HttpFront:
             await sink.answered.wait()
         finally:
             self._router.cancel(call)  # does nothing when it is settled
+
+    def _pending(
+        self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes, sink: HttpSink
+    ) -> PendingCall:
+        if self._tracer is None:
+            return _pending(request, route, headers, body, sink)
+        span, forwarded = self._tracer.begin(
+            headers.forwarded, request.request_id, identity=request.identity, asked=headers.trace
+        )
+        if span is not None:
+            headers = msgspec.structs.replace(headers, forwarded=forwarded, trace=True)
+        call = _pending(request, route, headers, body, sink)
+        call.span = span
+        return call
 
     def _stream(
         self, request: HttpRequest, route: MethodRoute, headers: CallHeaders

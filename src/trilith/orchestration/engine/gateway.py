@@ -35,6 +35,7 @@ from trilith.orchestration.engine import control
 from trilith.orchestration.engine.access_hook import AccessHook
 from trilith.orchestration.engine.access_metrics import counted_desk
 from trilith.orchestration.engine.application import Application, read_application
+from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.doors import front_doors
 from trilith.orchestration.engine.front import HttpFront
@@ -48,6 +49,7 @@ from trilith.orchestration.engine.process import open_to_agent, raise_descriptor
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.server_metrics import server_source
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
+from trilith.orchestration.engine.tracer import Tracer
 from trilith.orchestration.engine.worker_desk import WorkerDesk
 from trilith.orchestration.gateway_watch import show_life_every_s
 from trilith.orchestration.known_revisions import KnownRevisions
@@ -60,6 +62,7 @@ from trilith.wire.oip_options import infer_compressions
 _log: Final = logging.getLogger("trilith.gateway")
 _RUNTIME_LOG: Final = "trilith.runtime"
 _PAST_DRAIN_S: Final = 0.5  # for what ends when the drain time is over already; the agent kills a second after it
+_LAST_TRACES_S: Final = 0.5
 _GIVEN_UP_S: Final = 1.0  # for the threads of loads that were given up, once every model has ended
 _PEER_GRANT = 4096  # calls that one replica may have at the gateway; their own queues bound them earlier
 
@@ -72,6 +75,7 @@ class Gateway:
         self._channel = channel
         self._metrics = Metrics()
         self._service_metrics = ServiceMetrics(self._metrics)
+        self._tracer = Tracer(arguments.traces, self._metrics) if arguments.traces.endpoint else None
         self._runtime = Runtime(
             *arguments.repositories,
             config=runtime_config(
@@ -83,7 +87,7 @@ class Gateway:
         )
         self._models = ModelDesk(self._runtime)
         self._router = Router(
-            observe=self._service_metrics.observe,
+            observe=self._service_metrics.observe if self._tracer is None else self._observe_traced,
             observe_batch=self._service_metrics.observe_batch,
             on_idle=lambda replica_id: channel.send(control.ReplicaIdle(replica_id=replica_id)),
             on_unwell=lambda replica_id, why: channel.send(control.ReplicaUnwell(replica_id=replica_id, reason=why)),
@@ -118,6 +122,7 @@ class Gateway:
             models=oip_http,
             timelines=timelines,
             stream_keep_alive_s=arguments.stream_keep_alive_s,
+            tracer=self._tracer,
         )
         front.starting = not arguments.repositories
         self._pages = OwnPages(
@@ -129,6 +134,7 @@ class Gateway:
             models=oip_grpc,
             timelines=timelines,
             compressions=infer_compressions(arguments.protocol.grpc_compression),
+            tracer=self._tracer,
         )
         self._grpc_front.starting = not arguments.repositories
         door = front_doors(arguments, front, self._grpc_front, desk=self._access, hook=self._hook)
@@ -153,6 +159,8 @@ class Gateway:
         self._metrics.add_source(server_source(http.statistics, grpc.statistics))
         self._show_life()
         self._router.start()
+        if self._tracer is not None:
+            self._tracer.start()
         loading = asyncio.get_running_loop().create_task(
             self._runtime.__aenter__()
         )  # before anybody can ask for models
@@ -180,7 +188,14 @@ class Gateway:
         await admin.drain(0.0)
         listener.close()
         self._router.stop()
+        if self._tracer is not None:
+            await asyncio.to_thread(self._tracer.close, _LAST_TRACES_S)
         await self._end_runtime(loading, ends_at)
+
+    def _observe_traced(self, call: PendingCall, error: TrilithError | None) -> None:
+        self._service_metrics.observe(call, error)
+        if self._tracer is not None:
+            self._tracer.finish(call, error)
 
     def _show_life(self) -> None:
         self._channel.send(control.Alive())

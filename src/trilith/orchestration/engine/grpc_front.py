@@ -23,8 +23,10 @@ from trilith.orchestration.engine.grpc_fields import CallMetadata, answer_fields
 from trilith.orchestration.engine.grpc_offer import GrpcOffer
 from trilith.orchestration.engine.grpc_streams import GrpcStreamSink
 from trilith.orchestration.engine.router import Router
+from trilith.orchestration.engine.sinks import timeline_header
 from trilith.orchestration.engine.stream_calls import StreamCall
-from trilith.telemetry import TimelineShelf
+from trilith.orchestration.engine.tracer import Tracer
+from trilith.telemetry import Span, TimelineShelf
 from trilith.wire.calls import MESSAGE_CONTENT_TYPE, pack_call, unpack_result
 
 _OWN: Final = (b"/inference.", b"/grpc.")
@@ -44,17 +46,20 @@ class GrpcFront:
         models: GrpcApp,
         timelines: TimelineShelf,
         compressions: Sequence[GrpcCompression] = (),
+        tracer: Tracer | None = None,
     ) -> None:
         """Args:
         router: takes the calls of services.
         models: answers every path that no service has.
         timelines: those that are too long for metadata.
         compressions: of answers, the best first.
+        tracer: samples calls; None traces nothing.
         """
         self._router = router
         self._models = models
         self._timelines = timelines
         self._compressions = compressions
+        self._tracer = tracer
         self._offer = GrpcOffer()
         self._paths = self._offer.paths
         self.starting = False
@@ -98,6 +103,9 @@ class GrpcFront:
                 call.compression = each
                 break
         metadata = read_metadata(call.metadata_fields)
+        span: Span | None = None
+        if self._tracer is not None:
+            span, metadata = self._traced(call, metadata, streaming=route.streaming)
         packed = _packed(call, route, metadata)
         now = time.monotonic()
         pending: PendingCall
@@ -116,11 +124,23 @@ class GrpcFront:
                 sink=_GrpcSink(call, self._timelines),
                 trace=metadata.trace,
             )
+        pending.span = span
         call.on_cancel = lambda: self._gone(call, pending)
         try:
             self._router.submit(pending)
         except TrilithError as error:
             self._router.fail(pending, error)
+
+    def _traced(self, call: GrpcCall, metadata: CallMetadata, *, streaming: bool) -> tuple[Span | None, CallMetadata]:
+        """The span of a call, and what its service reads of its metadata."""
+        if self._tracer is None:
+            return None, metadata
+        span, forwarded = self._tracer.begin(
+            metadata.forwarded, call.request_id, identity=call.identity, asked=metadata.trace
+        )
+        # A stream's own timeline comes to who asks for it alone.
+        trace = metadata.trace or (span is not None and not streaming)
+        return span, CallMetadata(forwarded, trace)
 
     def _stream(
         self, call: GrpcCall, route: MethodRoute, packed: bytes, metadata: CallMetadata, now: float
@@ -179,7 +199,7 @@ class _GrpcSink:
         if call.trace:
             result = unpack_result(meta)
             nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            timeline = self._timelines.header(call.timeline(nested))
+            timeline = timeline_header(call, call.timeline(nested), self._timelines)
             self._call.reply(message, trailers=[*answer_fields(result), timeline])
         else:
             self._call.reply(message, trailers=fields_of(meta))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from trilith.core.data_options import DataLogOptions
+from trilith.core.data_options import DataLogOptions, TraceOptions
 from trilith.core.log_options import LogOptions
 from trilith.orchestration.spec import RepositoryOptions
 from trilith.wire.cors import CorsPolicy
@@ -33,6 +33,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         protocol: how the Open Inference Protocol is spoken.
         repository: which of their models are served.
         log: what is logged, and how.
+        traces: which calls are traced, and where to.
         quiet_start: models that are loaded at the start are not logged: somebody is shown a table of them.
         loads: folder in which it is kept what clients load and unload; the agent removes it at its end.
     """
@@ -57,6 +58,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     loads: str
     log: LogOptions
     quiet_start: bool
+    traces: TraceOptions = TraceOptions()
 
 
 class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):

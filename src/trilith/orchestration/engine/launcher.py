@@ -147,6 +147,7 @@ class Launcher:
             loads=str(self._uploads / _LOADS),
             log=options.log,
             quiet_start=quiet_start,
+            traces=options.traces,
         )
         return await ChildProcess.start(
             _GATEWAY_MODULE,

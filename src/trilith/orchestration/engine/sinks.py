@@ -39,9 +39,9 @@ class HttpSink:
         if call.trace:
             result = unpack_result(meta)
             nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            timeline = self._timelines.header(call.timeline(nested))
             content_type, status, headers = answer_head(result)
-            self._request.respond(status, body, content_type=content_type, headers=(*headers, timeline))
+            told = timeline_header(call, call.timeline(nested), self._timelines)
+            self._request.respond(status, body, content_type=content_type, headers=(*headers, told))
         else:
             content_type, status, headers = (_known_head if len(meta) <= _KNOWN_BYTES else _read_head)(meta)
             self._request.respond(status, body, content_type=content_type, headers=headers)
@@ -50,6 +50,15 @@ class HttpSink:
         """Writes the error, and whether the call may be sent again for sure: no replica had it."""
         refused = call.attempt == 0 and isinstance(error, CapacityError)
         self._request.respond_error(error, headers=NOT_BEGUN if refused else ())
+
+
+def timeline_header(call: PendingCall, timeline: Timeline, shelf: TimelineShelf) -> tuple[bytes, bytes]:
+    """The header that brings the timeline to who asked for it; for who did not, the one that names its trace."""
+    span = call.span
+    if span is None:
+        return shelf.header(timeline)
+    span.timeline = timeline
+    return shelf.header(timeline) if span.asked else span.header
 
 
 def answer_head(result: ResultMeta) -> _Head:

@@ -24,6 +24,7 @@ from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, answer_head
 from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TimelineShelf
 from trilith.wire.accept import best
 from trilith.wire.calls import pack_call, unpack_result
@@ -43,12 +44,16 @@ class HttpStreams:
         router: takes the calls.
         timelines: where those of streams are kept.
         keep_alive_s: a stream of events that is silent for so long gets a comment; 0 for never.
+        tracer: samples calls; None traces nothing.
     """
 
-    def __init__(self, router: Router, timelines: TimelineShelf, *, keep_alive_s: float) -> None:
+    def __init__(
+        self, router: Router, timelines: TimelineShelf, *, keep_alive_s: float, tracer: Tracer | None = None
+    ) -> None:
         self._router = router
         self._timelines = timelines
         self._keep_alive_s = keep_alive_s
+        self._tracer = tracer
 
     def take(self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes) -> HttpStreamSink:
         """Calls a streaming method. `body`: its arguments, where the request's body is not a stream of items itself.
@@ -61,13 +66,18 @@ class HttpStreams:
         if route.takes:
             check_body(route, headers.content_type)
         sink = HttpStreamSink(request, self._router, self._timelines, form, keep_alive_s=self._keep_alive_s)
+        span, forwarded = None, headers.forwarded
+        if self._tracer is not None:
+            span, forwarded = self._tracer.begin(
+                forwarded, request.request_id, identity=request.identity, asked=headers.trace
+            )
         now = time.monotonic()
         meta = pack_call(
             route.service,
             route.method,
             headers.content_type,
             request.request_id,
-            headers.forwarded,
+            forwarded,
             trace=headers.trace,
             query=request.query,
             client=request.peer,
@@ -83,6 +93,7 @@ class HttpStreams:
             sink=sink,
             trace=headers.trace,
         )
+        call.span = span
         request.on_disconnect = lambda: self._router.cancel(call)
         if route.takes:
             sink.read(call)

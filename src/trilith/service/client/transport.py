@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import httpx
 
+from trilith.core.context import current_context
 from trilith.core.plain_numbers import plain_number
 from trilith.errors import DeadlineExceeded, InvalidConfig, NoReadyReplica, ReplicaLost, TrilithError
 from trilith.service.client.duplex import DuplexServer
@@ -23,6 +24,7 @@ from trilith.service.client.retries import Answered, Refused, not_begun
 from trilith.wire.calls import NOT_BEGUN_HEADER
 
 _CONNECT_WITHIN_S = 5.0
+_TRACE_HEADERS: Final = ("traceparent", "tracestate")
 _CERTIFICATES_OF_THE_ENVIRONMENT: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
@@ -90,8 +92,15 @@ class ConnectionOptions:
         return context
 
 
+def _trace_of_caller() -> dict[str, str]:
+    """The trace of the call that this one is made for, as it came or as this server began it."""
+    context = current_context.get()
+    found = {} if context is None else context.headers
+    return {name: found[name] for name in _TRACE_HEADERS if name in found} if _TRACE_HEADERS[0] in found else {}
+
+
 def _request(body: Body, patience: Patience) -> dict[str, Any]:
-    headers = {"accept": body.accept}
+    headers = {"accept": body.accept, **_trace_of_caller()}
     if body.query:
         return {**_request(dataclasses.replace(body, query=()), patience), "params": list(body.query)}
     if patience.asked_s is not None:

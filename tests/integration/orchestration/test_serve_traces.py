@@ -1,0 +1,152 @@
+"""Traces reach a collector, over processes and protocols, and no call waits for it."""
+
+import json
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+APP = """
+from collections.abc import AsyncIterator
+
+import trilith
+from trilith.errors import QueueFull
+
+
+@trilith.service
+class Inner:
+    @trilith.api
+    async def double(self, number: int) -> int:
+        return 2 * number
+
+
+@trilith.service
+class Outer:
+    inner = trilith.depends(Inner)
+
+    @trilith.api
+    async def work(self, number: int) -> str:
+        await self.inner.double(number)
+        return trilith.context().headers.get("traceparent", "none")
+
+    @trilith.api
+    async def refuse(self) -> None:
+        raise QueueFull("no room for this")
+
+    @trilith.api
+    async def count(self, to: int) -> AsyncIterator[int]:
+        for number in range(to):
+            yield number
+"""
+
+
+class Collector:
+    """Takes traces."""
+
+    def __init__(self):
+        collector = self
+        self.spans = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                assert self.path == "/v1/traces"
+                for resource in body["resourceSpans"]:
+                    collector.spans += resource["scopeSpans"][0]["spans"]
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def named(self, name):
+        return [span for span in self.spans if span["name"] == name]
+
+
+@pytest.fixture
+def collector():
+    found = Collector()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+
+
+@pytest.fixture
+def start(serve, tmp_path):
+    (tmp_path / "traced.py").write_text(APP)
+    return lambda *options: serve(f"{tmp_path}/traced.py:Outer", *options)
+
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+def test_a_trace_goes_through_all_processes(start, collector):
+    server = start("--otlp-endpoint", collector.url, "--trace-sample", "0")
+    given = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+    with server.connection() as connection:
+        connection.request("POST", "/work", b'{"number": 1}', {"content-type": "application/json", **given})
+        response = connection.getresponse()
+        seen = json.loads(response.read())
+    assert seen.split("-")[1] == TRACE
+    assert response.headers["traceresponse"].split("-")[1] == TRACE
+    assert "trilith-timeline" not in response.headers
+    server.wait_until(lambda: len(collector.spans) >= 5)
+    by_id = {span["spanId"]: span for span in collector.spans}
+    assert {span["traceId"] for span in collector.spans} == {TRACE}
+    [root] = [span for span in collector.spans if span.get("parentSpanId") == PARENT]
+    assert by_id[seen.split("-")[2]]["parentSpanId"] == root["spanId"]
+    for span in collector.named("Inner.double"):
+        names = []
+        while span is not root:
+            names.append(span["name"])
+            span = by_id[span["parentSpanId"]]
+        assert "Outer.work" in names
+
+
+def test_failures_streams_and_what_is_not_sampled(start, collector):
+    server = start("--otlp-endpoint", collector.url, "--trace-sample", "1")
+    unsampled = {"traceparent": f"00-{TRACE}-{PARENT}-00"}
+    assert server.post("/work", {"number": 1}, headers=unsampled)[1] == unsampled["traceparent"]
+    assert server.post("/refuse")[0] == 429
+    assert server.post("/count", {"to": 2})[0] == 200
+    server.wait_until(lambda: collector.named("Outer.refuse") and collector.named("Outer.count"))
+    assert collector.named("Outer.refuse")[0]["status"] == {"code": 2, "message": "no room for this"}
+    assert not collector.named("Outer.work")
+    server.wait_until(
+        lambda: b'trilith_traces_total{outcome="sent"} 2.0' in server.get("/metrics", port=server.metrics)[1]
+    )
+
+
+def test_who_asks_for_the_timeline_gets_it_too(start, collector):
+    server = start("--otlp-endpoint", collector.url)
+    with server.connection() as connection:
+        headers = {"content-type": "application/json", "trilith-timeline": "1"}
+        connection.request("POST", "/work", b'{"number": 1}', headers)
+        response = connection.getresponse()
+        response.read()
+    assert "trilith-timeline" in response.headers
+    server.wait_until(lambda: collector.named("Outer.work"))
+
+
+def test_a_collector_that_is_not_there_costs_its_traces_alone(start):
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        server = start("--otlp-endpoint", f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        for _ in range(3):
+            assert server.post("/work", {"number": 1})[0] == 200
+        server.wait_until(
+            lambda: b'trilith_traces_total{outcome="dropped"} 3.0' in server.get("/metrics", port=server.metrics)[1]
+        )
+        server.wait_line("traces could not be sent to")
+        assert server.terminate() == 0
+
+
+def test_without_a_collector_headers_are_as_they_came(start):
+    server = start()
+    given = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+    assert server.post("/work", {"number": 1}, headers=given) == (200, given["traceparent"])
