@@ -2,8 +2,9 @@
 
     @trilith.service
     class Ocr:
+        @staticmethod                       no instance exists: a function without parameters, or a class method
         @trilith.on_deploy
-        def fetch() -> None: ...            no instance exists: a function without parameters, or a class method
+        def fetch() -> None: ...
 
     @trilith.on_deploy(timeout_s=60)        beside a service, in its module
     async def migrate() -> None: ...
