@@ -139,6 +139,16 @@ def test_streams_between_services(streams):
     streams.wait_until(lambda: streams.post("/closings")[1][2] == closings[2] + 1)
 
 
+def test_deadlines_and_errors_travel_between_services(streams):
+    closings = streams.post("/closings")[1]
+    found = lines(streams, "/relayed", {"n": 10**9}, **{"trilith-timeout-ms": "300"})
+    assert found[-1]["error"]["code"] == "deadline_exceeded"
+    streams.wait_until(lambda: streams.post("/closings")[1][2] == closings[2] + 1)
+    found = lines(streams, "/relayed_failure", {"after": 2})
+    assert found[:2] == [0, 1]
+    assert found[2]["error"]["code"] == "service_failed"
+
+
 @pytest.mark.parametrize("after", [0, 1, 5])
 @pytest.mark.parametrize("path", ["/count", "/plain"])
 def test_a_client_that_goes_ends_the_generator(streams, path, after):
@@ -154,6 +164,30 @@ def test_a_client_that_goes_ends_the_generator(streams, path, after):
     if after:  # else it may never have begun
         streams.wait_until(lambda: streams.post("/closings")[1][1] > closings[1])
     streams.wait_until(lambda: b'trilith_service_in_flight{service="Streams"} 0' in streams.get("/metrics")[1])
+
+
+@pytest.mark.parametrize("sent", [b"", b"4\r\n", b"4\r\n1\n2\n\r\n", b"4\r\n1\n2\n\r\n2\r\n3"])
+@pytest.mark.parametrize("path", ["/doubled", "/total", "/sizes"])
+def test_a_client_that_goes_while_it_sends_ends_the_call(streams, path, sent):
+    kind = b"application/octet-stream" if path == "/sizes" else b"application/jsonl"
+    with contextlib.closing(socket.create_connection(("127.0.0.1", streams.http), 20)) as client:
+        client.sendall(
+            b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-type: %b\r\ntransfer-encoding: chunked\r\n\r\n%b"
+            % (path.encode(), kind, sent)
+        )
+        if path == "/doubled" and len(sent) > 5:
+            assert client.recv(100).startswith(b"HTTP/1.1 200")
+        else:
+            streams.wait_until(lambda: b'trilith_service_streams{service="Streams"} 1' in streams.get("/metrics")[1])
+    streams.wait_until(lambda: b'trilith_service_in_flight{service="Streams"} 0' in streams.get("/metrics")[1])
+
+
+def test_what_is_sent_after_the_answer_is_dropped(streams):
+    answer = sends(streams, "/doubled?by=x", (b"%d\n" % number for number in range(10)))
+    assert answer.status_code == 400
+    big = (b"%d\n" % number * 1000 for number in range(200))
+    assert sends(streams, "/total", (b"oops\n", *big)).status_code == 400
+    assert lines(streams, "/plain", {"n": 1}) == [0]
 
 
 def test_a_client_that_does_not_read_holds_its_generator_alone(streams):
@@ -216,6 +250,52 @@ def test_a_replica_that_dies_midway_is_an_error_of_the_stream(serve):
         assert "replica_lost" in "".join(found)
         assert "ended after 4 items" in "".join(found)
         server.wait_until(lambda: server.get("/readyz")[0] == 200)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/again", 200), ("/never_again", 502)])
+def test_a_stream_is_begun_again_before_its_first_item_where_that_is_allowed(serve, tmp_path, path, status):
+    server = serve(f"{APPS}/streaming.py:Streams")
+    answer = httpx.post(
+        url(server, path), json={"marker": str(tmp_path / "died")}, headers={"accept": LINES}, timeout=20
+    )
+    assert answer.status_code == status
+    assert answer.text == "1\n" if status == 200 else "replica_lost" in answer.text
+
+
+def test_a_stream_that_outlasts_the_drain_is_cut(serve):
+    server = serve(f"{APPS}/streaming.py:Streams", "--drain-timeout-s", "0.5")
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.http, timeout=20)) as connection:
+        connection.request("POST", "/slow", json.dumps({"wait_s": 60}), {**JSON, "accept": LINES})
+        response = connection.getresponse()
+        assert response.readline() == b"1\n"
+        server.process.send_signal(signal.SIGTERM)
+        with pytest.raises(http.client.IncompleteRead):
+            response.read()
+        response.close()
+    assert server.process.wait(20) == 0
+
+
+def test_a_gateway_that_dies_midway_closes_the_generators(serve):
+    server = serve(f"{APPS}/streaming.py:Streams")
+    for path, value in (("/count", {"n": 10**9}), ("/relayed", {"n": 10**9})):
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.http, timeout=20)) as connection:
+            connection.request("POST", path, json.dumps(value), {**JSON, "accept": LINES})
+            response = connection.getresponse()
+            assert response.readline()
+            os.kill(server.gateway_pid(), signal.SIGKILL)
+            with pytest.raises(http.client.IncompleteRead):
+                response.read()
+            response.close()
+        server.wait_line("starting another")
+        server.wait_until(lambda: _answers(server))
+    server.wait_until(lambda: server.post("/closings")[1][1:] == [1, 1])
+
+
+def _answers(server):
+    try:
+        return server.post("/closings")[0] == 200
+    except OSError:
+        return False
 
 
 def test_silence_is_filled_and_the_timeline_is_kept(serve):

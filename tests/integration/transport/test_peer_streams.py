@@ -262,3 +262,93 @@ def test_items_nobody_asked_for_are_a_breach(run, caplog):
 
     run(main())
     caplog.clear()
+
+
+class Mirror:
+    """One stream whose called side sends back what it gets, with what both sides saw."""
+
+    def __init__(self, peer: Peer, numbers: random.Random) -> None:
+        window = Window(items=numbers.randint(1, 8), size_bytes=numbers.choice([1, 1000, 100_000]))
+        self.caller = Caller(peer, window=window, meta=str(id(self)).encode())
+        self.to_send = [numbers.randbytes(numbers.choice([0, 1, 300, 9000])) for _ in range(numbers.randint(0, 25))]
+        self.sent: list[bytes] = []
+        self.seen: list[bytes] = []
+        self.ended = self.cancelled = False
+        self.waiting: list[Item] = []
+
+    def answers(self, call: IncomingStream, numbers: random.Random) -> None:
+        stream = call.stream
+
+        def pass_on() -> None:
+            while self.waiting and stream.writable:
+                item = self.waiting.pop(0)
+                stream.send(item.buffers)
+                stream.took(item.size_bytes)
+            if stream.ended and not self.waiting and not stream.closed:
+                call.result(b"all")
+
+        def came(item: Item) -> None:
+            self.waiting.append(item)
+            pass_on()
+
+        call.on_cancel = lambda: call.fail("cancelled", "taken back")
+        stream.on_writable = pass_on
+        stream.receive(came, pass_on, Window(items=numbers.randint(1, 5), size_bytes=numbers.choice([1, 5000])))
+
+    def step(self, numbers: random.Random) -> None:
+        choice = numbers.random()
+        if choice < 0.02 and not self.over:
+            self.cancelled = True
+            self.caller.stream.close()
+        elif choice < 0.6 and self.to_send and self.caller.stream.writable:
+            self.sent.append(self.to_send.pop(0))
+            self.caller.stream.send([self.sent[-1]])
+        elif choice < 0.9 and self.caller.items:
+            item = self.caller.items.pop(0)
+            self.seen.append(b"".join(item.buffers))
+            self.caller.stream.took(item.size_bytes)
+        if not self.to_send and not self.ended:
+            self.ended = True
+            self.caller.stream.end()
+
+    @property
+    def over(self) -> bool:
+        return self.cancelled or bool(self.caller.replies and not self.caller.items)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_streams_at_random_keep_their_order_and_lose_nothing(run, seed):
+    async def main():
+        numbers = random.Random(seed)
+        config = PeerConfig(shared_memory=SharedMemoryConfig(threshold_bytes=4096))
+        mirrors: dict[bytes, Mirror] = {}
+
+        def prepare(peer: Peer) -> None:
+            peer.on_call = lambda call: mirrors[call.meta].answers(call, numbers)
+
+        first, second = await linked_peers(prepare_other=prepare, config=config)
+        live: list[Mirror] = []
+        begun = 0
+        while begun < 60 or live:
+            if begun < 60 and len(live) < 12 and numbers.random() < 0.3:
+                mirror = Mirror(first, numbers)
+                mirrors[str(id(mirror)).encode()] = mirror
+                live.append(mirror)
+                begun += 1
+            for mirror in list(live):
+                mirror.step(numbers)
+                if mirror.cancelled:
+                    first.cancel(mirror.caller.stream.call_id)
+                    assert mirror.seen == mirror.sent[: len(mirror.seen)]
+                    live.remove(mirror)
+                elif mirror.over:
+                    assert mirror.seen == mirror.sent
+                    assert mirror.caller.replies[0].meta == b"all"
+                    live.remove(mirror)
+            await asyncio.sleep(0)
+        await until(lambda: first.in_flight == 0)
+        assert first._streams == {}
+        assert second.incoming == 0
+        await finish(first, second)
+
+    run(main())

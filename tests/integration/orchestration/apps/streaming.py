@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import trilith
 from trilith.errors import InvalidInput
+
+
+def die_once(marker: str) -> None:
+    if not Path(marker).exists():
+        Path(marker).mkdir()
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @trilith.service
@@ -35,6 +43,12 @@ class Numbers:
     def halves(self, numbers: Iterator[int]) -> Iterator[float]:
         for number in numbers:
             yield number / 2
+
+    @trilith.api
+    async def failing(self, after: int) -> AsyncIterator[int]:
+        for number in range(after):
+            yield number
+        raise InvalidInput("refused")
 
     @trilith.api
     async def closings(self) -> int:
@@ -122,6 +136,21 @@ class Streams:
             if number == stop:
                 return
             yield number
+
+    @trilith.api
+    async def relayed_failure(self, after: int) -> AsyncIterator[int]:
+        async for number in self.numbers.failing(after):
+            yield number
+
+    @trilith.api(idempotent=True)
+    async def again(self, marker: str) -> AsyncIterator[int]:
+        die_once(marker)
+        yield 1
+
+    @trilith.api
+    async def never_again(self, marker: str) -> AsyncIterator[int]:
+        die_once(marker)
+        yield 1
 
     @trilith.api
     def relayed_plainly(self, n: int) -> Iterator[float]:
