@@ -17,7 +17,7 @@ from trilith.errors import Bug, NotFound
 from trilith.service.batching import Item, columns, split_results
 from trilith.service.call import MESSAGE_RESULT, PLAIN_RESULT, ServiceCall
 from trilith.service.codecs.files import RequestFolder
-from trilith.service.codecs.media import JSON
+from trilith.service.codecs.media import BINARY, JSON
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.request import Arguments, RequestDecoder
 from trilith.service.codecs.result import ResultEncoder
@@ -27,12 +27,14 @@ from trilith.service.streams.items import ItemDecoder, ItemEncoder, Write
 from trilith.wire.calls import MESSAGE_CONTENT_TYPE, NATIVE_CONTENT_TYPE, CallMeta, ResultMeta, pack_meta
 
 if TYPE_CHECKING:
+    from trilith.service.codecs.inference import InferenceCodec
     from trilith.service.proto.binding import BoundMethod
     from trilith.service.streams.call import StreamServiceCall
 
 _LARGE_BYTES: Final = 64 * 1024
 _METAS: Final = 32
 _NOT_ASKED: Final = (NATIVE_CONTENT_TYPE, MESSAGE_CONTENT_TYPE)  # whose answers are of the same encoding
+_JSON_LENGTH: Final = "inference-header-content-length"
 _ANYTHING: Final = "*/*"
 _QUICK_KINDS: Final = frozenset({Kind.JSON, Kind.BYTES})
 _now: Final = time.monotonic
@@ -76,6 +78,7 @@ class HostedMethod:
         self._items = ItemEncoder(signature.result, self._encoder, spec.where) if signature.streams else None
         self.ordinary = not (self.batched or self.streaming)
         self._check_accept = self._encoder.check_accept
+        self._inference: InferenceCodec | None = None
 
     def prepare(self) -> None:
         """Builds the codecs.
@@ -89,6 +92,11 @@ class HostedMethod:
             self._message_codec()
         if self.item_decoder is not None:
             self.item_decoder.prepare()
+        signature = self.spec.signature
+        if any(parameter.value.kind is Kind.ARRAY for parameter in signature.parameters):
+            from trilith.service.codecs.inference import InferenceCodec, reads_messages
+
+            self._inference = InferenceCodec(signature, self.where) if reads_messages(signature) else None
 
     def short_way(self, meta: CallMeta) -> ShortWay | None:
         """How a call can be answered in one step on the loop; None: it cannot, or more is asked for."""
@@ -113,6 +121,10 @@ class HostedMethod:
             InvalidInput: the body is not what the signature says.
             NotAcceptable: the caller takes none of the content types of the answer.
         """
+        if (json_length := self._message_length(call)) is not None and self._inference is not None:
+            arguments = self._inference.decode(call.buffers[0] if call.buffers else b"", json_length)
+            call.context.timeline.mark(DECODED, _now())
+            return arguments
         if not self.streams and call.meta.content_type not in _NOT_ASKED and call.meta.headers:
             self._check_accept(call.meta.headers.get("accept"))
         if self._decoder.files:
@@ -133,6 +145,12 @@ class HostedMethod:
         call.context.timeline.mark(DECODED, _now())
         return arguments
 
+    def _message_length(self, call: ServiceCall) -> str | None:
+        """How long the JSON of a binary message of the Open Inference Protocol is; None: the body is none."""
+        if self._inference is None or not call.meta.headers or call.meta.content_type in _NOT_ASKED:
+            return None
+        return call.meta.headers.get(_JSON_LENGTH)
+
     def encode(self, call: ServiceCall, value: Any) -> Answer:
         """The answer of a call.
 
@@ -145,6 +163,10 @@ class HostedMethod:
         elif call.meta.content_type == MESSAGE_CONTENT_TYPE:
             checked = self._encoder.checked(value)
             content_type, buffers = MESSAGE_CONTENT_TYPE, (self._message_codec().writer.encode(checked),)
+        elif self._inference is not None and self._message_length(call) is not None:
+            body, json_length = self._inference.encode(self._encoder.checked(value))
+            call.context.set_header(_JSON_LENGTH, str(json_length))
+            content_type, buffers = BINARY, (body,)
         else:
             headers = call.meta.headers
             content_type, buffers = self._encoder.encode(value, headers.get("accept") if headers else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import enum
 import gzip
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet
 from hpack import Encoder
 from numpy.typing import NDArray
 from PIL import Image
@@ -23,8 +27,10 @@ from trilith.errors import InvalidConfig, InvalidInput, PayloadTooLarge, Trilith
 from trilith.runtime.model_pbtxt import parse_model_pbtxt
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.sources.reference import parse_source
+from trilith.service.codecs import frames, media
 from trilith.service.codecs.images import decode_image
 from trilith.service.codecs.multipart import parse_form
+from trilith.service.kinds import Kind, ValueType
 from trilith.service.spec import spec_of
 from trilith.wire import frames as transport
 from trilith.wire.batches import BatchItem, decode_batch, encode_batch
@@ -172,6 +178,18 @@ def _picture(octets: bytes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's, of what it reads nevertheless
         decode_image(octets)
+
+
+def _frame_of(kind: str) -> Callable[[bytes], object]:
+    """Reads a file with a frame, and looks at every value of what it was taken for."""
+
+    def read(octets: bytes) -> None:
+        for library in ("table", "dataframe"):
+            frame = frames.from_file(octets, kind, ValueType(annotation=None, kind=Kind.FRAME, library=library))
+            with contextlib.suppress(TypeError, pa.ArrowInvalid):  # a date of no year that JSON could say
+                frames.to_json(frame)
+
+    return read
 
 
 def _reference(octets: bytes) -> None:
@@ -325,6 +343,43 @@ def _note_sample() -> bytes:
     return spec_of(Notes).grpc.methods["keep"].writer.encode(note)
 
 
+def _table() -> pa.Table:
+    day = datetime.date(2020, 1, 2)
+    return pa.table(
+        {
+            "n": [1, 2, None],
+            "f": [0.5, None, float("nan")],
+            "s": ["a", "", None],
+            "c": pa.array(["u", "v", "u"]).dictionary_encode(),
+            "l": [[1], [], None],
+            "d": [day, None, day],
+            "t": pa.array([1, 2, None], pa.timestamp("us", "UTC")),
+            "b": [True, False, None],
+            "r": [{"x": 1}, {"x": 2}, None],
+        }
+    )
+
+
+def _parquet_samples() -> list[bytes]:
+    found = []
+    for options in ({}, {"data_page_version": "2.0"}, {"compression": "zstd"}, {"use_dictionary": False}):
+        sink = io.BytesIO()
+        pa.parquet.write_table(_table(), sink, **options)
+        found.append(sink.getvalue())
+    return found
+
+
+def _arrow_samples() -> list[bytes]:
+    found = []
+    for compression in (None, "lz4", "zstd"):
+        for opened in (pa.ipc.new_stream, pa.ipc.new_file):
+            sink = io.BytesIO()
+            with opened(sink, _table().schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+                writer.write_table(_table())
+            found.append(sink.getvalue())
+    return found
+
+
 _FORM = (
     b'--b\r\ncontent-disposition: form-data; name="f"; filename="a.txt"\r\ncontent-type: text/plain\r\n\r\nhello\r\n'
     b'--b\r\ncontent-disposition: form-data; name="note"\r\n\r\nx\r\n--b--\r\n'
@@ -456,6 +511,33 @@ READERS = (
         spice=b"\0\1\2\3\4\5\6\7\x08\x10\x7f\x80\xd8\xda\xff",
         inputs=5_000,
         inputs_full=200_000,
+    ),
+    Reader(
+        name="frames as Parquet",
+        samples=_parquet_samples(),
+        read=_frame_of(media.PARQUET),
+        refusals=(InvalidInput,),
+        spice=b"\0\1\2\x15\x19\x1c\x2c\x7f\x80\xff",
+        inputs=500,
+        inputs_full=20_000,
+    ),
+    Reader(
+        name="frames as Arrow",
+        samples=_arrow_samples(),
+        read=_frame_of(media.ARROW),
+        refusals=(InvalidInput,),
+        spice=b"\0\1\2\4\x08\x10\x7f\x80\xff",
+        inputs=500,
+        inputs_full=20_000,
+    ),
+    Reader(
+        name="frames as CSV",
+        samples=(b'n,s,t\n1,"a, ""b""",2020-01-02\n,,\n-3.5e4,"x\ny",\n',),
+        read=_frame_of(media.CSV),
+        refusals=(InvalidInput,),
+        spice=b'\r\n,"\0\xff\xc3 0e.-',
+        inputs=500,
+        inputs_full=20_000,
     ),
     Reader(
         name="references of sources",

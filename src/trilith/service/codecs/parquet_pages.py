@@ -1,26 +1,116 @@
-"""How much a Parquet file holds, read from the headers of its pages before a library decodes one.
+"""How much a Parquet file holds, read from its footer and the headers of its pages before a library decodes one.
 
 Rule 1: this reads sizes alone, from bytes that anybody may have written: every offset is looked at before it is used.
-Rule 2: the file's footer may say what it likes. What a reader allocates is what the pages say, so they are counted.
+Rule 2: the footer may say what it likes. What a reader allocates is what the pages say, so they are counted.
+Rule 3: the footer is read here, and not by a library that may end the process over one that contradicts itself.
 
-A page's header is a struct in Thrift's compact protocol (parquet.thrift `PageHeader`, thrift-compact-protocol.md).
+Field numbers are those of parquet.thrift.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from trilith.errors import InvalidInput
+from trilith.service.codecs.thrift import Struct, ThriftReader
 
-_STOP: Final = 0
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY = 1, 2, 3, 7, 8
-_INTEGERS: Final = frozenset({4, 5, 6})
-_LIST, _SET, _MAP, _STRUCT = 9, 10, 11, 12
-_DEEPEST: Final = 16
-_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 5, 7, 8  # fields of PageHeader; each has `num_values` as its field 1
+_MAGIC: Final = b"PAR1"
+_MAX_FOOTER: Final = 4 << 20
 _MAX_PAGES: Final = 1_000_000
+_BYTE_ARRAY: Final = 6
+_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 5, 7, 8  # of PageHeader; each has `num_values` as its field 1
 
 
+@dataclass(slots=True, kw_only=True)
+class ParquetSize:
+    """What a file holds.
+
+    Attributes:
+        rows: of all row groups.
+        columns: leaves of the schema.
+        values: in all pages.
+        size_bytes: of all pages, decompressed.
+        spread_bytes: what texts may take, each of which may be the longest of its column's dictionary.
+        texts: dotted names of the columns of texts or bytes.
+    """
+
+    rows: int = 0
+    columns: int = 0
+    values: int = 0
+    size_bytes: int = 0
+    spread_bytes: int = 0
+    texts: set[str] = field(default_factory=set)
+
+
+def parquet_size(file: memoryview) -> ParquetSize:
+    """Measures a file.
+
+    Raises:
+        InvalidInput: it is none, contradicts itself, is encrypted, or refers to other files.
+    """
+    if len(file) < 12 or bytes(file[-4:]) != _MAGIC or bytes(file[:4]) != _MAGIC:
+        raise InvalidInput("expected a Parquet file; it does not begin and end as one")
+    length = int.from_bytes(file[-8:-4], "little")
+    if not 0 < length <= min(_MAX_FOOTER, len(file) - 12):
+        raise InvalidInput(f"the Parquet file is broken: its footer has {length:,} bytes")
+    footer = ThriftReader(file[-8 - length : -8]).struct()
+    if 8 in footer:  # encryption_algorithm
+        raise InvalidInput("an encrypted Parquet file is not read")
+    found = ParquetSize(rows=_integer(footer, 3))
+    found.columns = sum(1 for element in _structs(footer, 2)[1:] if not element.get(5))  # those without children
+    total = 0
+    for group in _structs(footer, 4):
+        rows = _integer(group, 3)
+        total += rows
+        _measure_group(file, group, rows, found)
+    if total != found.rows:
+        raise InvalidInput(f"the Parquet file is broken: it says that it has {found.rows} rows, and has {total}")
+    return found
+
+
+def _measure_group(file: memoryview, group: Struct, rows: int, found: ParquetSize) -> None:
+    chunks = _structs(group, 1)
+    if len(chunks) != found.columns:
+        raise InvalidInput("the Parquet file is broken: a row group has other columns than the file")
+    for chunk in chunks:
+        column = chunk.get(3)
+        if 1 in chunk or 8 in chunk or 9 in chunk or not isinstance(column, dict):
+            raise InvalidInput("a Parquet file whose columns are elsewhere, or encrypted, is not read")
+        if not rows:  # no page is read
+            continue
+        start, dictionary = _integer(column, 9), column.get(11, 0)
+        if type(dictionary) is int and 0 < dictionary < start:
+            start = dictionary
+        pages = page_sizes(file, start, _integer(column, 7))
+        found.size_bytes += pages.size_bytes
+        found.values += pages.values
+        if column.get(1) == _BYTE_ARRAY:
+            found.spread_bytes += pages.dictionary_bytes * pages.values
+            found.texts.add(_path(column.get(3)))
+
+
+def _integer(fields: Struct, number: int) -> int:
+    value = fields.get(number)
+    if type(value) is not int or value < 0:
+        raise InvalidInput("the Parquet file is broken: its footer lacks a number")
+    return value
+
+
+def _structs(fields: Struct, number: int) -> list[Struct]:
+    value = fields.get(number, [])
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise InvalidInput("the Parquet file is broken: its footer lacks a list")
+    return value
+
+
+def _path(names: Any) -> str:
+    if not isinstance(names, list) or not all(isinstance(name, bytes) for name in names):
+        raise InvalidInput("the Parquet file is broken: a column has no name")
+    return b".".join(names).decode("utf-8", "replace")
+
+
+@dataclass(slots=True, kw_only=True)
 class PageSizes:
     """What the pages of one column of one row group say.
 
@@ -30,12 +120,9 @@ class PageSizes:
         dictionary_bytes: of the dictionary, of which each value may be a copy.
     """
 
-    __slots__ = ("dictionary_bytes", "size_bytes", "values")
-
-    def __init__(self) -> None:
-        self.size_bytes = 0
-        self.values = 0
-        self.dictionary_bytes = 0
+    size_bytes: int = 0
+    values: int = 0
+    dictionary_bytes: int = 0
 
 
 def page_sizes(file: memoryview, start: int, length: int) -> PageSizes:
@@ -50,108 +137,20 @@ def page_sizes(file: memoryview, start: int, length: int) -> PageSizes:
         InvalidInput: they are no pages, or reach beyond the file.
     """
     end = start + length
-    if not (4 <= start <= end <= len(file)):
+    if not 4 <= start <= end <= len(file):
         raise InvalidInput("the Parquet file is broken: a column lies outside of it")
     found = PageSizes()
     for _ in range(_MAX_PAGES):
         if start >= end:
             return found
-        reader = _Reader(file[start:end])
-        header = reader.struct(0)
-        size, packed = header.get((2,), -1), header.get((3,), -1)
-        if size < 0 or packed < 0:
-            raise InvalidInput("the Parquet file is broken: a page without a size")
+        reader = ThriftReader(file[start:end])
+        header = reader.struct()
+        size = _integer(header, 2)
         found.size_bytes += size
-        if (_DICTIONARY_PAGE, 1) in header:
+        if isinstance(header.get(_DICTIONARY_PAGE), dict):
             found.dictionary_bytes += size
-        found.values += max(0, header.get((_DATA_PAGE, 1), 0)) + max(0, header.get((_DATA_PAGE_V2, 1), 0))
-        start += reader.at + packed
-    raise InvalidInput(f"the Parquet file has a column of more than {_MAX_PAGES} pages")
-
-
-class _Reader:
-    """Reads structs of Thrift's compact protocol."""
-
-    __slots__ = ("_raw", "at")
-
-    def __init__(self, raw: memoryview) -> None:
-        self._raw = raw
-        self.at = 0
-
-    def struct(self, depth: int) -> dict[tuple[int, ...], int]:
-        """The integers of a struct, by their path of field numbers."""
-        if depth > _DEEPEST:
-            raise InvalidInput("the Parquet file is broken: a page's header is nested too deeply")
-        found: dict[tuple[int, ...], int] = {}
-        number = 0
-        while (head := self._byte()) != _STOP:
-            step, kind = head >> 4, head & 0x0F
-            number = number + step if step else self._zigzag()
-            if kind in _INTEGERS:
-                found[(number,)] = self._zigzag()
-            elif kind == _STRUCT:
-                found |= {(number, *path): value for path, value in self.struct(depth + 1).items()}
-            else:
-                self._skip(kind, depth)
-        return found
-
-    def _byte(self) -> int:
-        if self.at >= len(self._raw):
-            raise InvalidInput("the Parquet file is broken: it ends within a page's header")
-        self.at += 1
-        return self._raw[self.at - 1]
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while shift < 70:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-        raise InvalidInput("the Parquet file is broken: a number in a page's header is too long")
-
-    def _zigzag(self) -> int:
-        value = self._varint()
-        return (value >> 1) ^ -(value & 1)
-
-    def _skip(self, kind: int, depth: int) -> None:
-        if depth > _DEEPEST:
-            raise InvalidInput("the Parquet file is broken: a page's header is nested too deeply")
-        if kind in (_TRUE, _FALSE):
-            return
-        if kind == _BYTE:
-            self._byte()
-        elif kind in _INTEGERS:
-            self._varint()
-        elif kind == _DOUBLE:
-            self.at += 8
-        elif kind == _BINARY:
-            length = self._varint()  # first: it moves `at` itself
-            self.at += length
-        elif kind in (_LIST, _SET):
-            head = self._byte()
-            count = self._varint() if head >> 4 == 15 else head >> 4
-            for _ in range(self._counted(count)):
-                self._skip_item(head & 0x0F, depth + 1)
-        elif kind == _MAP:
-            count = self._counted(self._varint())
-            kinds = self._byte() if count else 0
-            for _ in range(count):
-                self._skip_item(kinds >> 4, depth + 1)
-                self._skip_item(kinds & 0x0F, depth + 1)
-        elif kind == _STRUCT:
-            self.struct(depth + 1)
-        else:
-            raise InvalidInput("the Parquet file is broken: a page's header has a field of an unknown type")
-
-    def _skip_item(self, kind: int, depth: int) -> None:
-        if kind in (_TRUE, _FALSE):
-            self._byte()  # inside a collection a bool has a byte of its own
-        else:
-            self._skip(kind, depth)
-
-    def _counted(self, count: int) -> int:
-        if count > len(self._raw) - self.at:
-            raise InvalidInput("the Parquet file is broken: a page's header claims more than it has")
-        return count
+        for kind in (_DATA_PAGE, _DATA_PAGE_V2):
+            if isinstance(page := header.get(kind), dict):
+                found.values += _integer(page, 1)
+        start += reader.at + _integer(header, 3)
+    raise InvalidInput(f"the Parquet file has a column of more than {_MAX_PAGES:,} pages")

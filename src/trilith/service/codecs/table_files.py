@@ -21,12 +21,11 @@ from trilith.errors import InvalidInput
 from trilith.service.codecs import media
 from trilith.service.codecs.arrow_messages import FILE_MAGIC, decompressed_bytes
 from trilith.service.codecs.charsets import decoded, is_utf8
-from trilith.service.codecs.parquet_pages import page_sizes
+from trilith.service.codecs.parquet_pages import parquet_size
 from trilith.service.codecs.tables import MAX_FRAME_BYTES, Table, arrow_type, check_size, checked, fit, spread
 from trilith.service.constraints import Frame
 
-_PARQUET_MAGIC: Final = b"PAR1"
-_MAX_FOOTER: Final = 16 << 20
+_MAX_TEXTS: Final = 16 << 20
 _MAX_ITEMS: Final = 1_000_000  # columns, row groups, keys that a footer may have
 _NOT_READ: Final = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, NotImplementedError, OverflowError)
 
@@ -49,12 +48,12 @@ def from_file(body: bytes | memoryview, kind: str, frame: Frame | None, *, chars
     try:
         if kind == media.CSV:
             return fit(_from_csv(_as_utf8(view, charset), frame), frame, text=True)
-        table = _from_parquet(view) if kind in media.PARQUETS else _from_arrow(view)
+        table = checked(_from_parquet(view) if kind in media.PARQUETS else _from_arrow(view))
     except InvalidInput:
         raise
     except _NOT_READ as error:
         raise InvalidInput(f"expected {_SHOWN[kind]}: {str(error)[:200]}") from error
-    return fit(checked(table), frame)
+    return fit(table, frame)
 
 
 _SHOWN: Final = {
@@ -93,37 +92,21 @@ def _from_csv(body: memoryview, frame: Frame | None) -> Table:
 
 
 def _from_parquet(body: memoryview) -> Table:
-    if len(body) < 12 or bytes(body[-4:]) != _PARQUET_MAGIC:
-        raise InvalidInput("expected a Parquet file; it does not end as one")
-    if int.from_bytes(body[-8:-4], "little") > _MAX_FOOTER:
-        raise InvalidInput("the Parquet file's footer is too long")
-    metadata = _opened(body, []).metadata
-    columns: dict[str, bool] = {}
-    check_size(metadata.num_rows, metadata.num_columns)
-    size_bytes = spread_bytes = values = 0
-    for group in range(metadata.num_row_groups):
-        rows = metadata.row_group(group)
-        for index in range(metadata.num_columns if rows.num_rows else 0):  # without rows no page is read
-            column = rows.column(index)
-            start = column.data_page_offset
-            if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
-                start = column.dictionary_page_offset
-            pages = page_sizes(body, start, column.total_compressed_size)
-            if column.physical_type == "BYTE_ARRAY":
-                columns[column.path_in_schema] = True
-                spread_bytes += pages.dictionary_bytes * pages.values
-            size_bytes += pages.size_bytes
-            values += pages.values
-    check_size(values, 1, size_bytes)
-    compact = list(columns) if spread_bytes > MAX_FRAME_BYTES else []
-    return _opened(body, compact).read(use_threads=False)
+    size = parquet_size(body)
+    check_size(size.rows, size.columns)
+    check_size(size.values, 1, size.size_bytes)
+    if size.spread_bytes <= MAX_FRAME_BYTES:
+        return _opened(body, []).read(use_threads=False)
+    # Texts that stand there many times are looked at as such first, and spread out when that is not too much.
+    compact = checked(_opened(body, sorted(size.texts)).read(use_threads=False))
+    return compact.cast(_opened(body, []).schema_arrow)
 
 
 def _opened(body: memoryview, as_dictionaries: list[str]) -> Any:
     return pa.parquet.ParquetFile(
         pa.BufferReader(pa.py_buffer(body)),
         read_dictionary=as_dictionaries,
-        thrift_string_size_limit=_MAX_FOOTER,
+        thrift_string_size_limit=_MAX_TEXTS,
         thrift_container_size_limit=_MAX_ITEMS,
     )
 
