@@ -24,6 +24,7 @@ class Attempt:
         number: later ones have higher numbers.
         name: the model's name.
         began_at: the instant at which it was asked for.
+        on_serving: called once what it loads serves, before what was there is ended.
 
     Attributes:
         standing: what it loads from, once that is known.
@@ -31,7 +32,9 @@ class Attempt:
         outcome: done when it ends, for those who want the same and wait for it too.
     """
 
-    def __init__(self, number: int, name: str, began_at: float) -> None:
+    def __init__(
+        self, number: int, name: str, began_at: float, on_serving: Callable[[], object] = lambda: None
+    ) -> None:
         self.number = number
         self.began_at = began_at
         self.standing: Standing | None = None
@@ -42,6 +45,7 @@ class Attempt:
         self._over: TrilithError | None = None
         self._wanted_by = 1
         self._joined: Attempt | None = None
+        self._on_serving = [on_serving]
 
     @property
     def given_up(self) -> bool:
@@ -60,6 +64,7 @@ class Attempt:
         """
         self._joined = other
         other._wanted_by += 1
+        other._on_serving += self._on_serving
         await asyncio.shield(other.outcome)
 
     def leave(self, error: TrilithError) -> None:
@@ -97,6 +102,12 @@ class Attempt:
         self._over = self._over or error
         for job in sorted(self._jobs, key=lambda each: each.begun):  # what waits first, or it would begin in its place
             job.give_up(error)
+
+    def took_over(self) -> None:
+        """What it loaded serves."""
+        self.serves = True
+        for call in self._on_serving:
+            call()
 
     def check(self) -> None:
         """Lets it go on, if it is still wanted.

@@ -10,8 +10,9 @@ Rule 4: looking at the files never waits for a load: what changes meanwhile take
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from trilith.core.load_options import ControlMode
@@ -167,26 +168,29 @@ class RepositoryControl:
 
     async def _unload(self, name: str) -> None:
         try:
-            await self._keeper.unload(name)
+            await self._keeper.unload(name, on_taken=lambda: self._errands.begin(self._note(name)))
         finally:
-            await self._memory.note(name, self._keeper.models.get(name))
+            await self._note(name)
+
+    async def _note(self, name: str, holds: Callable[[], bool] = lambda: True) -> None:
+        await self._memory.note(name, self._keeper.models.get(name), holds=holds)
 
     async def _load(self, name: str, override: Override | None) -> None:
+        note = functools.partial(self._note, name, holds=lambda: self._keeper.open)  # else nobody unloaded what is gone
         try:
             if override is not None:
                 await asyncio.to_thread(override.write, self._memory.folder)
             try:
-                await self._load_with(name, override)
+                await self._load_with(name, override, lambda: self._errands.begin(note()))
             finally:
-                if self._keeper.open:  # else nothing stands any more, though nobody unloaded it
-                    await self._memory.note(name, self._keeper.models.get(name))
+                await note()
         except BaseException:
             model = self._keeper.models.get(name)
             if override is not None and (model is None or model.override is not override):
                 await asyncio.to_thread(override.close)
             raise
 
-    async def _load_with(self, name: str, override: Override | None) -> None:
+    async def _load_with(self, name: str, override: Override | None, on_serving: Callable[[], object]) -> None:
         if override is None or override.folder is None:
             known = self._keeper.models.get(name)
             found = await asyncio.to_thread(self._keeper.roots.find)
@@ -196,7 +200,7 @@ class RepositoryControl:
                     f"name in {self._keeper.roots}"
                 )
         try:
-            handles = await self._keeper.load(name, override=override)
+            handles = await self._keeper.load(name, override=override, on_serving=on_serving)
         except LoadFailed as error:
             if override is not None and all(isinstance(cause, InvalidConfig) for cause in error.causes):
                 raise InvalidInput(error.message) from error  # what the client's configuration says is not so

@@ -98,8 +98,17 @@ class ModelKeeper:
         self._numbers = itertools.count()
         self._errands = Errands()
 
-    async def load(self, name: str, path: Path | None = None, override: Override | None = None) -> list[ModelHandle]:
+    async def load(
+        self,
+        name: str,
+        path: Path | None = None,
+        override: Override | None = None,
+        *,
+        on_serving: Callable[[], object] = lambda: None,
+    ) -> list[ModelHandle]:
         """Loads or reloads a model; see `Runtime.load`. The handles of its versions.
+
+        `on_serving`: called when it serves, though what it took over from may not have ended yet.
 
         Raises:
             UnknownReference: it is in no repository, or has no version to serve.
@@ -109,7 +118,7 @@ class ModelKeeper:
         self.check_open()
         model = self.models.setdefault(name, Model())
         model.path = path or model.path
-        attempt = Attempt(next(self._numbers), name, self._clock.now())
+        attempt = Attempt(next(self._numbers), name, self._clock.now(), on_serving)
         model.attempts.append(attempt)
         try:
             await self._errands.run(self._attempt(model, name, attempt, override))
@@ -122,8 +131,10 @@ class ModelKeeper:
             raise
         return model.handles
 
-    async def unload(self, name: str) -> None:
+    async def unload(self, name: str, *, on_taken: Callable[[], object] = lambda: None) -> None:
         """Stops serving a model, after what is in flight has ended. One that is being loaded is not waited for.
+
+        `on_taken`: called when nothing new is served, though what is in flight did not end yet.
 
         Raises:
             UnknownModel: there is none of that name.
@@ -145,6 +156,7 @@ class ModelKeeper:
         task = self._errands.begin(self._retire(name, retired, handles, override, earlier, began_at))
         model.retiring.add(task)
         task.add_done_callback(model.retiring.discard)
+        on_taken()
         await asyncio.shield(task)
 
     async def stop(self) -> None:
@@ -259,8 +271,9 @@ class ModelKeeper:
             same.give_up(later)
         model.loading, model.newest = attempt, attempt.number
         takeover = await self._load_planned(model, plan, attempt, standing)
-        attempt.serves, model.loading = True, None
+        model.loading = None
         old, model.override = model.override, override
+        attempt.took_over()
         await takeover.end(self._rules.drain_timeout_s)
         await forget(old)
 

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
@@ -63,11 +63,16 @@ class LoadMemory:
         self._written = {entry.name: entry for entry in found}
         return found
 
-    async def note(self, name: str, model: Model | None) -> None:
-        """Keeps what stands of a model now; what cannot be kept is logged, and forgotten with this process."""
+    async def note(self, name: str, model: Model | None, *, holds: Callable[[], bool] = lambda: True) -> None:
+        """Keeps what stands of a model now; what cannot be kept is logged, and forgotten with this process.
+
+        `holds`: whether that means anything, when its turn has come.
+        """
         if self.folder is None:
             return
         async with self._lock:
+            if not holds():
+                return
             entry = _standing(name, model)
             known = self._written.get(name)
             if entry == known or (known is None and not entry.loaded and model is None):

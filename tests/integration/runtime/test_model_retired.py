@@ -12,7 +12,7 @@ from waiting import until
 
 from trilith.core.load_options import ControlMode
 from trilith.errors import CapacityError, Conflict, Draining, SetupError, UnknownModel
-from trilith.runtime import ModelState, Runtime, RuntimeConfig
+from trilith.runtime import ModelHandle, ModelState, Runtime, RuntimeConfig
 from trilith.runtime.loading import close_all
 from trilith.runtime.protocol import model_source
 from trilith.runtime.remembered import LoadMemory
@@ -258,6 +258,43 @@ def test_a_load_that_loses_to_its_own_end_leaves_nothing(repository, serve, run,
             with contextlib.suppress(asyncio.CancelledError, Conflict):
                 await load
         assert made[0].closed == 1
+
+    run(main())
+
+
+def test_it_is_remembered_when_it_serves_and_when_it_serves_no_more(repository, serve, run, made, go, tmp_path):
+    """A process that dies while the old version drains is followed by one that knows what stood."""
+    write(repository, "a", content=BUSY)
+    memory = tmp_path / "memory"
+
+    async def remembered():
+        return [(entry.loaded, entry.config) for entry in await LoadMemory(memory).read()]
+
+    async def remembers(entry):
+        while await remembered() != [entry]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    async def main():
+        async with serve(memory=memory, drain_timeout_s=10) as runtime:
+            control, config = runtime.repository, '{"max_batch_size": 8}'
+            await runtime.load("a")
+            answers = await running(runtime, request("a"))
+            assert await remembered() == []  # what the program does, it does again
+            write(repository, "a", content=BUSY)
+            begun = [asyncio.ensure_future(each) for each in (runtime.load("a"), control.load("a", {}))]
+            await remembers((True, None))
+            answers += await running(runtime, request("a"))
+            begun.append(asyncio.ensure_future(control.load("a", {"config": config})))
+            await remembers((True, config))
+            answers += await running(runtime, request("a"))
+            begun.append(asyncio.ensure_future(control.unload("a")))
+            await remembers((False, None))
+            assert not any(task.done() for task in (begun[0], *begun[2:]))  # begun[1] may find that all is done
+            go.set()
+            await asyncio.gather(*answers)
+            for ended in await asyncio.gather(*begun, return_exceptions=True):
+                assert ended is None or isinstance(ended, ModelHandle | Conflict)  # it was unloaded meanwhile
+            assert await remembered() == [(False, None)]
 
     run(main())
 
