@@ -77,6 +77,8 @@ SHOP = "service Shop { rpc Buy(Order) returns (Bill); } "
         ("string item = 1;", Item, ("string", "Item")),
         ("Bill item = 1;", str, ("shop.Bill", "str")),
         ("Kind item = 1;", Colour, ("shop.Kind", "Colour", "BLUE")),
+        ("oneof item { string a = 1; int64 b = 2; }", str | float, ("oneof `item`", "str | float", "`b`")),
+        ("oneof item { string a = 1; }", str | int, ("oneof `item`", "nothing for int")),
         ("string item = 1;", Colour, ("string", "Colour")),
     ],
 )

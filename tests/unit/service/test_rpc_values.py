@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime
 import uuid
 
@@ -297,3 +298,29 @@ def test_json_values_come_back(serve):
         assert _value(made.FromString(found.SerializeToString())) == value
 
     there_and_back()
+
+
+@dataclasses.dataclass
+class Text:
+    joined: str
+
+
+@dataclasses.dataclass
+class Turned:
+    times: int
+    shape: Line | Text | int | None = None
+
+
+@trilith.service(proto="protos/kinds.proto", rpc="kinds.v1.Shapes")
+class Shapes:
+    @trilith.api
+    async def turn(self, times: int, shape: Line | Text | int | None = 9) -> Turned:
+        return Turned(times, shape)
+
+
+@pytest.mark.parametrize("shape", [{}, {"text": {"joined": "x"}}, {"line": LINE}, {"number": 0}])
+def test_a_oneof_may_be_one_parameter_of_its_name(serve, shape):
+    made = message("kinds.v1.Turned", Shapes)
+    asked = made(times=2, **shape)
+    answered = made.FromString(serve(Shapes, lambda hosted: hosted.body("turn", asked.SerializeToString(), PROTO)))
+    assert answered == (asked if shape else made(times=2, number=9)), "the default, where nothing was set"

@@ -56,11 +56,12 @@ class RequestReader:
             self._prepare_whole(signature.parameters[0], descriptor, converter)
             return
         declared = [ClassField(p.name, p.name, p.value.annotation, not p.required) for p in signature.parameters]
-        self._plan.fields = converter.plan(declared, descriptor, lambda name: f"parameter `{name}` of {where}")
+        converter.fill(self._plan, declared, descriptor, lambda name: f"parameter `{name}` of {where}")
         self._required = [parameter.name for parameter in signature.parameters if parameter.required]
+        fields = {one.attribute: descriptor.fields_by_name[one.name] for one in self._plan.fields}
         for parameter in signature.parameters:
-            [field] = (one for one in self._plan.fields if one.attribute == parameter.name)
-            if not converter.field(parameter.value.annotation, descriptor.fields_by_name[field.name]).sure:
+            field = fields.get(parameter.name)
+            if field is None or not converter.field(parameter.value.annotation, field).sure:
                 self._restores.append((parameter.name, restorer(parameter.value, f"{where}: {parameter.name}")))
 
     def _prepare_stream(
@@ -124,7 +125,7 @@ class RequestReader:
         for name, restore in self._restores:
             if name in values:
                 values[name] = restore(values[name], folder)
-        if len(values) < len(self._plan.fields):
+        if len(values) < len(self._plan.fields) + len(self._plan.choices):
             missing = [name for name in self._required if name not in values]
             if missing:
                 raise InvalidInput(f"`{missing[0]}` is missing")

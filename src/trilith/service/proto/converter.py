@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trilith.service.codecs.files import RequestFolder
 from trilith.service.proto import special
+from trilith.service.proto.choice import Choice
 from trilith.service.proto.classes import ClassField, class_fields
 from trilith.service.proto.conversion import Conversion, Mismatch, Unlike, bare, is_anything, without_none
-from trilith.service.proto.plan import Plan, PlannedField
+from trilith.service.proto.plan import Plan, PlannedChoice, PlannedField
 from trilith.service.proto.scalars import scalar
 from trilith.service.proto.schema import message_class
 from trilith.service.proto.shown import is_deprecated, is_map, is_repeated, shown_field
@@ -18,7 +19,7 @@ from trilith.service.proto.well_known import well_known
 from trilith.service.signature import Kind, is_message, kind_of, shown_type, union_members
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
 
 LISTS: Final = (list, tuple, set, frozenset, collections.abc.Sequence)
 """Origins of annotations that are lists in a message."""
@@ -69,16 +70,26 @@ class Converter:
         only = descriptor.fields[0] if len(descriptor.fields) == 1 else None
         if only is not None and is_map(only) and typing.get_origin(plain) in DICTS:
             return self._wrapped(annotation, descriptor)
+        members = union_members(plain)
+        if members is not None:
+            return self._choice(members, descriptor)
         key = (plain, descriptor.full_name)
         if key not in self._plans:
             plan = Plan()
             self._plans[key] = Conversion(read=plan.read, write=plan.write, sure=is_anything(plain))
             try:
-                plan.fields = self._planned(plain, descriptor)
+                self._plan(plan, plain, descriptor)
             except (Unlike, Mismatch):
                 del self._plans[key]
                 raise
         return self._plans[key]
+
+    def _choice(self, members: tuple[Any, ...], descriptor: Descriptor) -> Conversion:
+        """A message that is a `oneof` and nothing else."""
+        if len(descriptor.oneofs) != 1 or len(descriptor.oneofs[0].fields) != len(descriptor.fields):
+            raise Unlike
+        choice = Choice(members, descriptor.oneofs[0], self.field)
+        return Conversion(read=choice.read_given, write=choice.write)
 
     def _wrapped(self, annotation: Any, descriptor: Descriptor) -> Conversion:
         """A message that holds a list, or a map, and nothing else."""
@@ -93,23 +104,25 @@ class Converter:
             sure=inner.sure,
         )
 
-    def _planned(self, plain: Any, descriptor: Descriptor) -> list[PlannedField]:
+    def _plan(self, plan: Plan, plain: Any, descriptor: Descriptor) -> None:
         declared = class_fields(plain)
         if declared is not None:
-            return self.plan(declared, descriptor, lambda name: f"`{name}` of {shown_type(plain)}")
+            self.fill(plan, declared, descriptor, lambda name: f"`{name}` of {shown_type(plain)}")
+            return
         arguments = typing.get_args(plain)
         if not is_anything(plain) and (typing.get_origin(plain) or plain) not in DICTS:
             raise Unlike
         value = arguments[1] if len(arguments) == 2 else Any
         anything = [ClassField(field.name, field.name, value, True) for field in descriptor.fields]
-        return self.plan(anything, descriptor, lambda name: f"its values of {shown_type(plain)}")
+        self.fill(plan, anything, descriptor, lambda name: f"its values of {shown_type(plain)}")
 
-    def plan(
-        self, declared: list[ClassField], descriptor: Descriptor, called: typing.Callable[[str], str]
-    ) -> list[PlannedField]:
-        """The fields of a message, each with that of the class or method which has its name.
+    def fill(
+        self, plan: Plan, declared: list[ClassField], descriptor: Descriptor, called: typing.Callable[[str], str]
+    ) -> None:
+        """Plans the fields of a message, each with that of the class or method which has its name.
 
         Args:
+            plan: what is filled.
             declared: of the class, or the parameters of a method.
             descriptor: the message.
             called: what a field of the class is called in a sentence.
@@ -117,11 +130,18 @@ class Converter:
         Raises:
             Mismatch: one side has what the other has not, or of another type.
         """
-        found, left = [], {field.attribute: field for field in declared}
+        left = {field.attribute: field for field in declared}
+        chosen: set[str] = set()
+        for oneof in descriptor.oneofs:
+            if oneof.name in left and oneof.name not in descriptor.fields_by_name:
+                plan.choices.append(self._planned_choice(left.pop(oneof.name), oneof, called(oneof.name)))
+                chosen.update(field.name for field in oneof.fields)
         for field in descriptor.fields:
+            if field.name in chosen:
+                continue
             mine = next((left.pop(name) for name in (field.name, f"{field.name}_") if name in left), None)
             if mine is not None:
-                found.append(self._planned_field(mine, field, descriptor.full_name, called(mine.attribute)))
+                plan.fields.append(self._planned_field(mine, field, descriptor.full_name, called(mine.attribute)))
             elif not is_deprecated(field):
                 raise Mismatch(
                     f"{descriptor.full_name} has the field `{field.name}` ({shown_field(field)}), and there is no "
@@ -132,7 +152,17 @@ class Converter:
             raise Mismatch(
                 f"there is {called(name)} ({shown_type(mine.annotation)}), and {descriptor.full_name} has no such field"
             )
-        return found
+
+    def _planned_choice(self, mine: ClassField, oneof: OneofDescriptor, called: str) -> PlannedChoice:
+        inner, optional = without_none(mine.annotation)
+        try:
+            choice = Choice(union_members(bare(inner)) or (inner,), oneof, self.field)
+        except Unlike as unlike:
+            raise Mismatch(
+                f"{oneof.containing_type.full_name} has the oneof `{oneof.name}`, and {called} is"
+                f" {shown_type(mine.annotation)}; {unlike}"
+            ) from None
+        return PlannedChoice(mine.attribute, mine.key, mine.has_default or not optional, choice)
 
     def _planned_field(self, mine: ClassField, field: FieldDescriptor, message: str, called: str) -> PlannedField:
         try:

@@ -234,6 +234,8 @@ class DerivedFile:
         members = union_members(plain)
         if members is not None and set(members) == {int, float}:
             return One(_DOUBLE)
+        if members is not None and type(None) not in members:
+            return self._union(members, plain, place)
         raise Inexpressible(
             f"{place}: {shown_type(plain)} has no form in a .proto; use numbers, text, bytes, arrays, pictures, files, "
             "dataclasses, lists and dicts of them, or Any for JSON"
@@ -302,6 +304,28 @@ class DerivedFile:
             return self._word(plain, place)
         one = self._one(plain, place)
         return one.name.rpartition(".")[2] or _WORDS[one.number]
+
+    def _union(self, members: tuple[Any, ...], plain: Any, place: str) -> One:
+        """A union: a message with a `oneof` of its members."""
+        words = [self._word_of(member, place) for member in members]
+        if len(set(words)) < len(words) or (float in members and int in members):
+            raise Inexpressible(
+                f"{place}: two members of {shown_type(plain)} are alike in a .proto; use classes of their own"
+            )
+        name = "Or".join(words)
+        if self._claim(name, plain, place):
+            from google.protobuf.descriptor_pb2 import DescriptorProto
+
+            message = DescriptorProto(name=name)
+            message.oneof_decl.add(name="value")
+            for number, (word, member) in enumerate(zip(words, members, strict=True), 1):
+                field = ClassField(f"{snake_case(word)}_value", "", member, False)
+                self._add_field(message, field, number, place)
+                message.field[-1].oneof_index = 0
+                if message.field[-1].label == _REPEATED:
+                    raise Inexpressible(f"{place}: a list is no member of a oneof; use a class that holds it")
+            self.proto.message_type.append(message)
+        return One(_MESSAGE, f".{self.package}.{name}")
 
     def _enum(self, plain: type[enum.Enum], place: str) -> One:
         if self._claim(plain.__name__, plain, place):

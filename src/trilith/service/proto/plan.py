@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from trilith.service.codecs.files import RequestFolder
+from trilith.service.proto.choice import Choice
 from trilith.service.proto.conversion import Read, Write
 
 
@@ -37,13 +38,23 @@ class PlannedField(NamedTuple):
     write: Write | None
 
 
+class PlannedChoice(NamedTuple):
+    """A `oneof` that is one field of the class, a union."""
+
+    attribute: str
+    key: str
+    omitted: bool
+    choice: Choice
+
+
 class Plan:
     """The fields of one message. They are put in after it is made: a message may hold itself."""
 
-    __slots__ = ("fields",)
+    __slots__ = ("choices", "fields")
 
     def __init__(self) -> None:
         self.fields: list[PlannedField] = []
+        self.choices: list[PlannedChoice] = []
 
     def read(self, message: Any, folder: RequestFolder | None) -> dict[str, Any]:
         """The fields of a message by the keys of the class.
@@ -62,6 +73,10 @@ class Plan:
                 value = read(value, folder)
             if not (is_enum and omitted and value is None):
                 values[key] = value
+        for _, key, omitted, choice in self.choices:
+            value = choice.read(message, folder)
+            if value is not None or not omitted:
+                values[key] = value
         return values
 
     def write(self, value: Any) -> dict[str, Any]:
@@ -78,10 +93,15 @@ class Plan:
             item = value.get(attribute, value.get(key)) if named else getattr(value, attribute)
             if item is not None:
                 given[name] = item if write is None else write(item)
+        for attribute, key, _, choice in self.choices:
+            item = value.get(attribute, value.get(key)) if named else getattr(value, attribute)
+            if item is not None:
+                given |= choice.write(item)
         return given
 
     def _check_names(self, value: Mapping[Any, Any]) -> None:
         known = {name for field in self.fields for name in (field.attribute, field.key)}
+        known |= {name for choice in self.choices for name in (choice.attribute, choice.key)}
         strange = next((name for name in value if name not in known), None)
         if strange is not None:
             raise ValueError(f"there is no field {strange!r}; there are {', '.join(sorted(known))}")

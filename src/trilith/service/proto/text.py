@@ -72,8 +72,17 @@ def _message(message: DescriptorProto, scope: str, documents: Mapping[str, str])
         return
     yield f"message {message.name} {{"
     yield from _reserved([range(each.start, each.end) for each in message.reserved_range], message.reserved_name)
+    said: set[int] = set()
     for field in message.field:
-        yield f"{_INDENT}{_field_type(message, field, scope)} {field.name} = {field.number};"
+        if not field.HasField("oneof_index") or field.proto3_optional:
+            yield f"{_INDENT}{_field_type(message, field, scope)} {field.name} = {field.number};"
+        elif field.oneof_index not in said:
+            said.add(field.oneof_index)
+            yield f"{_INDENT}oneof {message.oneof_decl[field.oneof_index].name} {{"
+            for member in message.field:
+                if member.HasField("oneof_index") and member.oneof_index == field.oneof_index:
+                    yield f"{_INDENT * 2}{_one(member, scope)} {member.name} = {member.number};"
+            yield f"{_INDENT}}}"
     yield "}"
 
 
