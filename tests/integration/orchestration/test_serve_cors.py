@@ -142,14 +142,15 @@ class Pages(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self):
+    def __init__(self, host="127.0.0.1"):
         super().__init__(("127.0.0.1", 0), _Page)
         self.page = ""
+        self._host = host
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
     def origin(self):
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"http://{self._host}:{self.server_port}"
 
     def shown(self, profile):
         """What the page has written into itself, in Chromium."""
@@ -189,3 +190,29 @@ def test_a_real_browser(serve, tmp_path):
         assert other.shown(tmp_path / "other") == [["TypeError: Failed to fetch"]] * 2
         listed.shutdown()
         other.shutdown()
+
+
+COOKIES = """<!doctype html><pre id="out">waiting</pre><script>
+const ask = (path, body) => fetch(`http://localhost:PORT${path}`, {
+  method: "POST", credentials: "include", headers: {"content-type": "application/json"}, body: JSON.stringify(body)});
+(async () => {
+  let found;
+  try {
+    await ask("/remember", {name: "ann"});
+    found = [await (await ask("/make", {status: 200, headers: {}})).json(), document.cookie];
+  } catch (error) { found = [String(error)]; }
+  document.getElementById("out").textContent = JSON.stringify(found);
+})();
+</script>"""
+
+
+@pytest.mark.peer
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+def test_a_real_browser_keeps_a_cookie_and_sends_it_for_a_page_that_may(serve, tmp_path):
+    with Pages("localhost") as pages:
+        server = serve(f"{APPS}/contexts.py:Contexts", "--cors-origin", pages.origin, "--cors-credentials")
+        pages.page = COOKIES.replace("PORT", str(server.http))
+        found, seen_by_script = pages.shown(tmp_path / "profile")
+        assert found["kept"] == "ann"  # secure, and taken from http://localhost
+        assert seen_by_script == ""  # http only
+        pages.shutdown()

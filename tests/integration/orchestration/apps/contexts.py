@@ -30,6 +30,11 @@ class Contexts:
         return len(text)
 
     @trilith.api
+    async def remember(self, name: str) -> str:
+        trilith.context().set_cookie("kept", name, max_age_s=60)
+        return name
+
+    @trilith.api
     async def log_in(self, name: str) -> str:
         trilith.context().set_cookie("session", name, max_age_s=3600, secure=False)
         trilith.context().set_cookie("theme", "dark", http_only=False, same_site="strict", secure=False)
