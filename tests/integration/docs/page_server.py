@@ -18,6 +18,8 @@ _ENDS_WITHIN_S = 60
 _TOLD = re.compile(r"^\S+Z INFO (?=trilith: )", re.MULTILINE)
 _LOADED = re.compile(r"^\S+Z INFO trilith\.runtime: model .* is loaded(?: again)?, .*\n", re.MULTILINE)
 
+_WAITS = re.compile(r"^trilith: still starting: .*\n", re.MULTILINE)  # said after 10 s, on a machine that is busy
+
 
 class PageServer:
     """One server process. Ended by its own id, never by name."""
@@ -51,7 +53,7 @@ class PageServer:
     def printed(self) -> str:
         """All that it printed until now."""
         with self._changed:
-            return _TOLD.sub("", _LOADED.sub("", "".join(self._lines)))
+            return _WAITS.sub("", _TOLD.sub("", _LOADED.sub("", "".join(self._lines))))
 
     def wait_ready(self, within_s: float) -> bool:
         """Waits until it says that it is ready. False when it ended, or took too long."""
