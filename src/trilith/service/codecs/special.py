@@ -77,13 +77,13 @@ def read(value: Any, one: ValueType) -> Any:
             return value
         raise InvalidInput("a file is sent as multipart/form-data, or as the raw body; JSON cannot hold it")
     if kind is Kind.BYTES:
-        return value if isinstance(value, bytes) else _base64(value, "bytes", one)
+        return _of_type(value, one) if isinstance(value, bytes) else _base64(value, "bytes", one)
     from trilith.service.codecs import images
 
     return value if images.is_image(value) else images.decode_image(_base64(value, "an image", one))
 
 
-def _base64(value: Any, wanted: str, one: ValueType) -> bytes:
+def _base64(value: Any, wanted: str, one: ValueType) -> Any:
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     if not isinstance(value, str):
@@ -93,10 +93,14 @@ def _base64(value: Any, wanted: str, one: ValueType) -> bytes:
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidInput(f"expected {wanted} as base64 text: {error}") from error
+    return _of_type(raw, one, head.removeprefix("data:").removesuffix(";base64"))
+
+
+def _of_type(raw: Any, one: ValueType, said: str = "") -> Any:
+    """Bytes, when they are of the declared content type, as far as they show it."""
     if isinstance(one.constraint, ContentType):
         from trilith.service.codecs.contents import check_content
 
-        said = head.removeprefix("data:").removesuffix(";base64")
         check_content(one.constraint, raw, said=said, silent=True)
     return raw
 
@@ -122,6 +126,8 @@ def take(value: Any, one: ValueType) -> Any:
         fits = images.is_image(value)
     elif kind is Kind.BYTES:
         fits = isinstance(value, bytes | bytearray | memoryview)
+        if fits:
+            return _of_type(value, one)
     else:
         fits = isinstance(value, pathlib.PurePath)
     if not fits:

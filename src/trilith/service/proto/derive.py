@@ -248,9 +248,9 @@ class DerivedFile:
         if kind is Kind.ARRAY:
             fields = [("dtype", str), ("shape", list[int]), ("data", bytes)]
             self.documents.setdefault("Tensor", "An array: numpy's name of the dtype, and the numbers, little endian.")
-        elif kind in (Kind.IMAGE, Kind.FILE):
+        elif kind in (Kind.IMAGE, Kind.FILE, Kind.FRAME):
             fields = [("content", bytes), ("content_type", str), ("name", str)]
-            self.documents.setdefault("File", "A picture or another file.")
+            self.documents.setdefault("File", "A picture, a frame, or another file.")
         else:
             return None
         name = "Tensor" if kind is Kind.ARRAY else "File"

@@ -1,9 +1,9 @@
-"""Arrays, images and files: in a field of bytes, in a list of numbers, or as messages of their own.
+"""Arrays, frames, images and files: in a field of bytes, in a list of numbers, or as messages of their own.
 
-    bytes                                           an image's or a file's content; the numbers of an array, row by row
+    bytes                                           content of an image, frame or file; the numbers of an array by rows
     repeated float (or another number)              an array of one dimension
     message { string dtype; repeated int64 shape; bytes data; }          an array: a tensor
-    message { bytes content; string content_type; [string name;] }       an image or a file
+    message { bytes content; string content_type; [string name;] }       an image, frame or file
 
 Numbers in bytes are little endian, which is what numpy has on every machine that this runs on.
 """
@@ -15,9 +15,11 @@ import pathlib
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.errors import InvalidInput
+from trilith.service.codecs import media
 from trilith.service.codecs.files import RequestFolder
+from trilith.service.codecs.parts import read_part
 from trilith.service.proto.conversion import Conversion, Unlike, bare
-from trilith.service.signature import Kind, array_dtype, kind_of
+from trilith.service.signature import Kind, ValueType, array_dtype, kind_of, read_type
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -27,6 +29,7 @@ _DTYPES: Final = {
     **{13: "uint32", 15: "int32", 16: "int64", 17: "int32", 18: "int64"},
 }
 _BYTES: Final = 12
+_FILES: Final = frozenset({Kind.IMAGE, Kind.FILE, Kind.FRAME})
 _TENSOR: Final = {"dtype": 9, "shape": 3, "data": _BYTES}
 _FILE: Final = {"content": _BYTES, "content_type": 9}
 _NAMED_FILE: Final = {**_FILE, "name": 9}
@@ -43,15 +46,20 @@ def in_bytes(annotation: Any, field: FieldDescriptor) -> Conversion | None:
         return None
     if field.type != _BYTES:
         raise Unlike
-    if kind is Kind.IMAGE:
-        return Conversion(read=lambda value, folder: _image(value), write=_image_file, sure=True)
-    if kind is Kind.FILE:
-        return Conversion(read=lambda value, folder: _saved(value, folder, "", ""), write=_content, sure=True)
+    if kind in _FILES:
+        one = read_type(annotation)
+        return Conversion(
+            read=lambda value, folder: read_part(one, value, folder=folder),
+            write=lambda value: _file_of(one, value)[0],
+            sure=True,
+        )
     dtype = array_dtype(bare(annotation))
     if not dtype:
         raise Unlike("bytes do not say of which dtype they are; annotate NDArray[np.float32], say")
     return Conversion(
-        read=lambda value, folder: _numbers_of_bytes(value, dtype), write=lambda value: value.tobytes(), sure=True
+        read=lambda value, folder: _numbers_of_bytes(value, dtype),
+        write=lambda value: value.tobytes(),
+        sure=_unasked(annotation),
     )
 
 
@@ -78,7 +86,7 @@ def numbers(annotation: Any, field: FieldDescriptor) -> Conversion:
             raise TypeError(f"an array of {value.ndim} dimensions cannot be a list; make it one of one dimension")
         return value.tolist()
 
-    return Conversion(read=read, write=write, sure=True)
+    return Conversion(read=read, write=write, sure=_unasked(annotation))
 
 
 def as_message(annotation: Any, descriptor: Descriptor) -> Conversion | None:
@@ -95,47 +103,43 @@ def as_message(annotation: Any, descriptor: Descriptor) -> Conversion | None:
         if fields != _TENSOR:
             raise Unlike("an array is a message with string dtype, repeated int64 shape and bytes data")
         dtype = array_dtype(bare(annotation))
-        return Conversion(read=lambda value, folder: _tensor(value, dtype), write=_tensor_fields, sure=True)
+        sure = _unasked(annotation)
+        return Conversion(read=lambda value, folder: _tensor(value, dtype), write=_tensor_fields, sure=sure)
     if fields not in (_FILE, _NAMED_FILE):
         raise Unlike("a file is a message with bytes content and string content_type")
-    if kind is Kind.IMAGE:
-        return Conversion(read=lambda value, folder: _image(value.content), write=_image_fields, sure=True)
-    named = fields == _NAMED_FILE
+    named, one = fields == _NAMED_FILE, read_type(annotation)
 
-    def read(value: Any, folder: RequestFolder | None) -> pathlib.Path:
-        return _saved(value.content, folder, value.name if named else "", value.content_type)
+    def read(value: Any, folder: RequestFolder | None) -> Any:
+        name = value.name if named else None
+        return read_part(one, value.content, filename=name or None, content_type=value.content_type, folder=folder)
 
     def write(value: Any) -> dict[str, Any]:
-        guessed = mimetypes.guess_type(pathlib.Path(value).name)[0] or "application/octet-stream"
-        said = {"content": _content(value), "content_type": guessed}
-        return said | {"name": pathlib.Path(value).name} if named else said
+        content, content_type, name = _file_of(one, value)
+        said = {"content": content, "content_type": content_type}
+        return said | {"name": name} if named else said
 
     return Conversion(read=read, write=write, sure=True)
 
 
-def _image(content: bytes) -> Any:
-    from trilith.service.codecs import images
-
-    return images.decode_image(content)
-
-
-def _image_file(value: Any) -> bytes:
-    return bytes(_image_fields(value)["content"])
+def _unasked(annotation: Any) -> bool:
+    """Whether `Annotated` asks nothing of the value: else the annotation's validator has a look."""
+    one = read_type(annotation)
+    return one.constraint is None and not one.metadata
 
 
-def _image_fields(value: Any) -> dict[str, Any]:
-    from trilith.service.codecs import images
+def _file_of(one: ValueType, value: Any) -> tuple[bytes, str, str]:
+    """The content, content type and name of an image, frame or file."""
+    if one.kind is Kind.IMAGE:
+        from trilith.service.codecs import images
 
-    content_type, content = images.encode_image(value)
-    return {"content": content, "content_type": content_type}
+        content_type, content = images.encode_image(value)
+        return content, content_type, ""
+    if one.kind is Kind.FRAME:
+        from trilith.service.codecs import frames
 
-
-def _saved(content: bytes, folder: RequestFolder | None, name: str, content_type: str) -> pathlib.Path:
-    return (RequestFolder() if folder is None else folder).save(content, name or None, content_type)
-
-
-def _content(value: Any) -> bytes:
-    return pathlib.Path(value).read_bytes()
+        return frames.to_ipc(value)[0], media.ARROW, ""
+    path = pathlib.Path(value)
+    return path.read_bytes(), mimetypes.guess_type(path.name)[0] or media.BINARY, path.name
 
 
 def _numbers_of_bytes(content: bytes, dtype: str) -> Any:
