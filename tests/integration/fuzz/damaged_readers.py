@@ -233,7 +233,10 @@ def _hpack_sample() -> bytes:
 def _frame_sample() -> bytes:
     parts = transport.encode_with_buffers(transport.CALL, 7, b"meta", [b"abc", b"x" * 20], _FRAMES)
     small = transport.encode_small(transport.CALL, 8, b"meta", b"buffer", 1, 2, 3.0, 4.0)
-    return b"".join(parts) + small
+    items = transport.encode(transport.ITEM, 7, b"item", flags=transport.FROM_CALLER)
+    window = transport.encode(transport.WINDOW, 7, count=64, first=1000.0)
+    failed = transport.encode(transport.FAILED, 7, transport.encode_error("bug", "message", 1.0))
+    return b"".join(parts) + small + items + window + transport.encode(transport.END, 7) + failed
 
 
 def _tensor_sample() -> bytes:

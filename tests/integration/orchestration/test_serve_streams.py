@@ -182,6 +182,21 @@ def test_a_client_that_goes_while_it_sends_ends_the_call(streams, path, sent):
     streams.wait_until(lambda: b'trilith_service_in_flight{service="Streams"} 0' in streams.get("/metrics")[1])
 
 
+def test_a_method_that_does_not_ask_holds_its_client(streams):
+    with contextlib.closing(socket.create_connection(("127.0.0.1", streams.http), 20)) as client:
+        client.sendall(
+            b"POST /first_of?wait_s=3600 HTTP/1.1\r\nhost: x\r\ncontent-type: application/octet-stream\r\n"
+            b"transfer-encoding: chunked\r\naccept: application/jsonl\r\n\r\n3\r\nabc\r\n"
+        )
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        client.settimeout(1.0)
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < 64 << 20:
+                sent += client.send(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+        assert sent < 64 << 20
+
+
 def test_what_is_sent_after_the_answer_is_dropped(streams):
     answer = sends(streams, "/doubled?by=x", (b"%d\n" % number for number in range(10)))
     assert answer.status_code == 400
@@ -323,6 +338,24 @@ def test_draining_waits_for_streams(serve):
         server.process.send_signal(signal.SIGTERM)
         assert next(found) == "2"
     assert server.process.wait(20) == 0
+
+
+def test_http2_clients_that_do_not_read_or_go(streams):
+    made, closed, _ = streams.post("/closings")[1]
+    counts = [made]
+
+    def stands_still():
+        counts.append(streams.post("/closings")[1][0])
+        return len(counts) > 5 and counts[-1] == counts[-5]
+
+    with (
+        httpx.Client(http1=False, http2=True, timeout=20) as client,
+        client.stream("POST", url(streams, "/count"), json={"n": 10**9, "size": 10_000}) as answer,
+    ):
+        assert next(answer.iter_raw(10))
+        streams.wait_until(stands_still)
+        assert counts[-1] - made < 5000
+    streams.wait_until(lambda: streams.post("/closings")[1][1] == closed + 1)
 
 
 def test_http2_streams_both_ways(streams):

@@ -148,6 +148,8 @@ def _whole_call(
                 close()
         return hosted.ended(call)
     except USER_ERRORS as error:
+        if isinstance(error, Cancelled) and call.is_over():
+            return Cancelled(error.message)  # without the frames, which know this one in turn
         return error
     finally:
         if call.folder is not None:

@@ -131,6 +131,12 @@ class Streams:
         return sum([len(part) async for part in parts])
 
     @trilith.api
+    async def first_of(self, parts: AsyncIterator[bytes], wait_s: float) -> AsyncIterator[int]:
+        async for part in parts:
+            yield len(part)
+            await asyncio.sleep(wait_s)
+
+    @trilith.api
     async def relayed(self, n: int, stop: int = -1) -> AsyncIterator[int]:
         async for number in self.numbers.up_to(n):
             if number == stop:
