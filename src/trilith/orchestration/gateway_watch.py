@@ -6,6 +6,7 @@ Rule 2: one that ends is replaced, ever more slowly, and not for ever when it ne
 
 from __future__ import annotations
 
+from trilith.core.attention import Attention
 from trilith.core.backoff import StartBackoff
 from trilith.orchestration.health import silent
 
@@ -28,6 +29,7 @@ class GatewayWatch:
         self._unresponsive_s = unresponsive_s + show_life_every_s(unresponsive_s)
         self._start_s = max(start_s, unresponsive_s)
         self._backoff = StartBackoff()
+        self._attention = Attention(show_life_every_s(unresponsive_s))
         self._up = False
         self._limit_s = self._start_s
         self._since = 0.0
@@ -49,9 +51,10 @@ class GatewayWatch:
         self._up = False
 
     def silent_for(self, now: float) -> float | None:
-        """The seconds of its silence, when they are too many."""
-        if self._up and silent(self._heard_at, now, self._limit_s):
-            return now - self._heard_at
+        """The seconds of its silence, when they are too many. To be asked every `show_life_every_s`."""
+        heard_at = max(self._heard_at, self._attention.look(now))
+        if self._up and silent(heard_at, now, self._limit_s):
+            return now - heard_at
         return None
 
     def exited(self, now: float, *, served: bool) -> float | None:

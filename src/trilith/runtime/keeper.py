@@ -71,6 +71,7 @@ class ModelKeeper:
         planners: those that look what there is to load, which must not wait for loads; set by the runtime, too.
         open: whether models may be loaded.
         starting: whether they soon may: the repositories are being looked at.
+        awaited: names of models that are loaded at the start, while that goes on.
     """
 
     threads: LoadThreads
@@ -90,6 +91,7 @@ class ModelKeeper:
         self.models: dict[str, Model] = {}
         self.routes: dict[tuple[str, str], ServedModel] = {}
         self.open = self.starting = False
+        self.awaited: frozenset[str] = frozenset()
         self._kinds = kinds
         self._serve = serve
         self._progress = progress
@@ -205,7 +207,7 @@ class ModelKeeper:
             UnknownModel: otherwise.
         """
         model = self.models.get(name)
-        if model is not None and model.attempts and not model.handles:
+        if (name in self.awaited or (model is not None and model.attempts)) and not (model and model.handles):
             raise NoReadyReplica(f"Request for unknown model: '{name}' is not at ready state: it is about to be loaded")
         if model is not None and version:
             known = ", ".join(handle.version for handle in model.handles) or "none"

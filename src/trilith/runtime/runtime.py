@@ -112,6 +112,7 @@ class Runtime:
         left = {entry.name: entry for entry in await self._memory.read()}
         names = to_resume(start, left.values())
         self._declared.update(names)
+        self._keeper.awaited = frozenset(names)
         self._outbox = Outbox(self._loop)
         threads = LoadThreads(self._config.load_threads, self._clock, self._loop)
         planners = LoadThreads(_PLANNERS, self._clock, self._loop)
@@ -130,7 +131,7 @@ class Runtime:
             async with asyncio.TaskGroup() as group:
                 for name in names:
                     group.create_task(self._load_at_start(name, left.get(name), done, len(names)))
-            self._started = True
+            self._started, self._keeper.awaited = True, frozenset()
             if config.on_demand:
                 self._demand = OnDemand(
                     self._keeper,
@@ -191,10 +192,11 @@ class Runtime:
 
         Raises:
             UnknownModel: there is no model of that name.
+            NoReadyReplica: it is about to be loaded.
         """
         known = self._keeper.models
         if name is not None and name not in known:
-            self._keeper.refuse_unknown(name, "")
+            self.model(name)
         models = known if name is None else {name: known[name]}
         return [served.statistics() for _, model in sorted(models.items()) for served in model.served.values()]
 
@@ -336,9 +338,6 @@ class Runtime:
 
     def _refuse_route(self, name: str, version: str) -> NoReturn:
         self._keeper.check_open()
-        known = self._keeper.models.get(name)
-        if not self._started and name in self._declared and (known is None or not known.handles):
-            raise NoReadyReplica(f"Request for unknown model: '{name}' is not at ready state: it is about to be loaded")
         handle = self.model(name, version)
         if handle.unloaded:
             raise UnknownModel(f"Request for unknown model: '{name}' has no available versions")

@@ -392,22 +392,32 @@ def test_with_reload_the_next_change_may_mend_it():
     assert not sup.stopping
 
 
+def watch(sup, begin, end):
+    """The agent looks at the gateway as often as it does, and at the end."""
+    now = begin
+    while now < end:
+        sup.look_at_gateway(7, now)
+        now += 2.5
+    sup.look_at_gateway(7, end)
+
+
 def test_a_gateway_that_is_not_heard_is_replaced_and_not_for_ever():
     sup = supervised(unresponsive_s=10.0)
-    sup.look_at_gateway(7, LIMITS.start_s - 0.1)
+    watch(sup, 0.0, LIMITS.start_s - 0.1)
     assert sup.take_orders() == [], "it starts"
-    sup.gateway_heard(5.0)
-    sup.look_at_gateway(7, 17.4)  # it may have got stuck just before its next word, at 7.5
+    at = LIMITS.start_s
+    sup.gateway_heard(at)
+    watch(sup, at, at + 12.4)  # it may have got stuck just before its next word, 2.5 s later
     assert sup.take_orders() == []
-    sup.look_at_gateway(7, 17.5)
+    sup.look_at_gateway(7, at + 12.5)
     assert sup.take_orders() == [
         orders.Tell("killing the gateway (pid 7): it was not heard for 12.5 s"),
         orders.KillGateway(),
     ]
-    now, instants = 15.0, []
+    now, instants = at + 15.0, []
     while True:
         sup.gateway_exited("killed by SIGKILL", now)
-        sup.look_at_gateway(7, now + 100.0)  # there is none to look at
+        sup.look_at_gateway(7, now)  # there is none to look at
         given = sup.take_orders()
         if sup.failed:
             assert given == [orders.Tell("the gateway ended again and again; giving up")]
@@ -421,7 +431,7 @@ def test_a_gateway_that_is_not_heard_is_replaced_and_not_for_ever():
         now = again.not_before
         sup.gateway_starts()
         sup.gateway_started(now)
-        sup.look_at_gateway(7, now + LIMITS.start_s - 0.1)
+        watch(sup, now, now + LIMITS.start_s - 0.1)
         assert sup.take_orders() == []
         sup.look_at_gateway(7, now + LIMITS.start_s)
         assert orders.KillGateway() in sup.take_orders()
@@ -432,7 +442,7 @@ def test_a_gateway_that_is_not_heard_is_replaced_and_not_for_ever():
 def test_a_gateway_that_ends_is_not_listened_for():
     sup = supervised(unresponsive_s=10.0)
     sup.gateway_heard(5.0)
-    sup.look_at_gateway(7, 17.5)
+    watch(sup, 0.0, 17.5)
     assert len(sup.take_orders()) == 2
     sup.look_at_gateway(7, 20.0)
     assert sup.take_orders() == [], "it is being killed"
@@ -444,6 +454,17 @@ def test_a_gateway_that_ends_is_not_listened_for():
     ending.gateway_exited("exit code 0", 101.0)
     ending.look_at_gateway(7, 200.0)
     assert ending.take_orders() == []
+
+
+def test_a_server_that_was_stopped_as_a_whole_and_continued_ends_nothing():
+    """Ctrl-Z and `fg`, `docker pause`: the agent heard nobody because it was stopped itself."""
+    sup = supervised(unresponsive_s=10.0)
+    sup.gateway_heard(5.0)
+    watch(sup, 5.0, 10.0)
+    watch(sup, 1000.0, 1012.4)
+    assert sup.take_orders() == []
+    sup.look_at_gateway(7, 1012.5)
+    assert orders.KillGateway() in sup.take_orders(), "it did not come back"
 
 
 def test_a_new_gateway_is_told_what_serves_then_the_change_then_who_leaves():

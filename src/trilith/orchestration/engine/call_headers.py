@@ -83,7 +83,7 @@ def _is_plain(encodings: str) -> bool:
 
 def _timeout_s(text: str) -> float:
     try:
-        timeout_s = float(text) / 1e3
+        timeout_s = float(text if "_" not in text else "") / 1e3  # Python reads 1_0 as 10
     except ValueError:
         timeout_s = -1.0
     if not timeout_s > 0:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
+from trilith.core.attention import Attention
 from trilith.core.clock import Clock, MonotonicClock
 from trilith.errors import Cancelled, TrilithError
 from trilith.net.transport import LostCall, PeerConfig, Reply
@@ -68,6 +69,7 @@ class Router:
         self._on_unwell = on_unwell
         self.now = (clock or MonotonicClock()).now
         self._health: HealthWatch[int] = HealthWatch(unresponsive_s, heard_every_s=_HEARD_EVERY_S)
+        self._attention = Attention(_LOOK_S)
         self._traffic: Traffic[ReplicaLink, PendingCall] = Traffic(random=random.Random().random, retry=retry)
         self._place = self._traffic.place
         self._batches: dict[tuple[str, str], BatchQueue] = {}
@@ -348,13 +350,14 @@ class Router:
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._round)
 
     def _look_after_replicas(self, now: float) -> None:
+        listening_since = self._attention.look(now)
         for deployment in self._traffic.deployments:
             for link in (*deployment.replicas, *deployment.standby):
                 # `calls` holds those that somebody waits for; the peer counts those that were taken back as well.
                 stuck = is_stuck(room=link.room, in_flight=link.in_flight, wanted=len(link.calls))
                 why = self._health.find(
                     link.replica_id,
-                    heard_at=link.peer.last_heard_at,
+                    heard_at=max(link.peer.last_heard_at, listening_since),
                     stuck=stuck,
                     overdue_at=min(link.overdue.values(), default=None),
                     now=now,

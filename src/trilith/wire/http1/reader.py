@@ -22,6 +22,7 @@ from trilith.wire.http1.limits import HttpLimits
 from trilith.wire.http1.refusal import Refusal
 
 _MAX_REQUEST_ID_BYTES: Final = 128
+_MAX_LENGTH_DIGITS: Final = 19
 _CHUNK_OVERHEAD_FACTOR: Final = 8  # a one-byte chunk costs five bytes around it; extensions beyond this are an attack
 
 
@@ -221,6 +222,8 @@ class RequestReader:
         if name == b"host":
             self._host_count += 1
         elif name == b"content-length":
+            if len(value) > _MAX_LENGTH_DIGITS:
+                raise self._refuse(refusal.MALFORMED)
             self.content_length = int(value)  # llhttp has seen to it that these are digits
         elif name in _WATCHED:
             self._watch(name, value)

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from trilith.core.attention import Attention
 from trilith.core.model import ModelSignature
 from trilith.core.tensor import Array
 from trilith.errors import ReplicaLost, SetupError, TrilithError
@@ -74,6 +75,7 @@ class PythonBackend(RequestBackend):
         self._asked: set[asyncio.Task[None]] = set()
         self._readiness: asyncio.Future[bool] | None = None
         self._supervisor = Supervisor(life_limits(file))
+        self._attention = Attention(_IDLE_TICK_S)
         self._closing = threading.Lock()  # held while the process to end may change
         self._closed = False
         self._process: InstanceProcess | None = None
@@ -323,10 +325,11 @@ class PythonBackend(RequestBackend):
         if loop is None or self._closed:
             return
         now = time.monotonic()
+        listening_since = self._attention.look(now)
         abandoned = [call.abandoned_since for call in self._running.values()]
         decision = self._supervisor.decide(
             now,
-            heard_at=now if process is None else process.heard_at,
+            heard_at=now if process is None else max(process.heard_at, listening_since),
             abandoned_since=next((since for since in abandoned if since is not None), None),
         )
         if isinstance(decision, StartProcess):
