@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from trilith.orchestration import ServerReport
+    from trilith.orchestration import ServerReport, ServerStatus
 
 
 def status(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
@@ -38,6 +38,10 @@ def status(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
     return 0 if reports and all(report.status is not None and report.status.ready for report in reports) else 1
 
 
+def _state(found: ServerStatus) -> str:
+    return "draining" if found.draining else "ready" if found.ready else "not ready"
+
+
 def _show(reports: list[ServerReport]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -45,9 +49,10 @@ def _show(reports: list[ServerReport]) -> None:
     console = Console()
     for report in reports:
         record, found = report.record, report.status
-        none = "has no metrics port to ask" if not record.metrics else "does not answer"
-        state = none if found is None else "ready" if found.ready else "not ready"
-        where = f"pid {record.pid}  http {record.http}  gRPC {record.grpc or 'off'}"
+        state = "does not answer" if found is None else _state(found)
+        scheme = "https" if record.tls else "http"
+        where = f"pid {record.pid}  {scheme} {record.http}  gRPC {record.grpc or 'off'}"
+        where += "" if record.metrics else "  metrics off: no more is known"
         console.print(f"[bold]{record.target}[/]  {state}  {where}", soft_wrap=True)
         if found is None:
             continue

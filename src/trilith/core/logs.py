@@ -96,7 +96,10 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _traceback(form: logging.Formatter, record: logging.LogRecord) -> str:
-    return f"\n{form.formatException(record.exc_info)}" if record.exc_info and record.exc_info[0] else ""
+    """That of the error that is logged, or the text of one of another process."""
+    if record.exc_info and record.exc_info[0]:
+        return f"\n{form.formatException(record.exc_info)}"
+    return f"\n{record.exc_text}" if record.exc_text else ""
 
 
 def _escaped(found: re.Match[str]) -> str:

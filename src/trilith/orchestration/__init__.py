@@ -9,12 +9,14 @@ from trilith.orchestration.spec import RepositoryOptions, ServeOptions
 if TYPE_CHECKING:
     from trilith.orchestration.access import KeyRing, new_key, read_key_file, read_key_text
     from trilith.orchestration.engine.reports import ServerReport
+    from trilith.orchestration.engine.status_types import ServerStatus
 
 __all__ = [
     "KeyRing",
     "RepositoryOptions",
     "ServeOptions",
     "ServerReport",
+    "ServerStatus",
     "new_key",
     "read_key_file",
     "read_key_text",
@@ -54,6 +56,10 @@ def __getattr__(name: str) -> object:
         from trilith.orchestration.engine.reports import ServerReport
 
         return ServerReport
+    if name == "ServerStatus":
+        from trilith.orchestration.engine.status_types import ServerStatus
+
+        return ServerStatus
     if name in ("KeyRing", "new_key", "read_key_file", "read_key_text"):
         from trilith.orchestration import access
 

@@ -15,11 +15,6 @@ def cause(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def with_detail(line: str, detail: str) -> str:
-    """The line, and a traceback below it if there is one."""
-    return f"{line}\n{detail.rstrip()}" if detail else line
-
-
 def replicas_that_run(desired: Sequence[DesiredService], running: Callable[[str, int], int]) -> str:
     """How many of each service's replicas run."""
     return ", ".join(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from trilith.core.log_options import LogLevel
 from trilith.orchestration.reconcile import DesiredService
 from trilith.orchestration.revisions import Revision
 
@@ -14,9 +15,11 @@ Content = TypeVar("Content")
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Show a line to a person."""
+    """Show a line to a person; `detail` is a traceback that belongs to it, `level` is how bad it is, in a log."""
 
     line: str
+    level: LogLevel = "info"
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from trilith.core.backoff import StartBackoff
+from trilith.core.log_options import LogLevel
 from trilith.core.plain_numbers import plain_number
 from trilith.orchestration import narration
 from trilith.orchestration.gateway_watch import GatewayWatch
@@ -127,18 +128,18 @@ class Supervision(Generic[Content]):
         folder = self._charge.target
         none = f"no model of {folder} can be served" if broken else f"there is no model in {folder}"
         meant = f". A service is served by its file: `trilith serve {python_files[0]}`" if python_files else ""
-        self._tell(f"{none}: a model is a folder NAME/VERSION/model.onnx{meant}")
+        self._tell(f"{none}: a model is a folder NAME/VERSION/model.onnx{meant}", "warning")
 
     def gateway_failed(self, reason: str) -> None:
         """It says that it cannot start."""
-        self._tell(f"the gateway cannot start: {reason}")
+        self._tell(f"the gateway cannot start: {reason}", "error")
         self._give_up()
 
     def unprepared(self, revision: int, reason: str) -> None:
         """It cannot serve a revision."""
         wanted = self.revisions.wanted
         if wanted is not None and wanted.number == revision:
-            self._tell(f"{self._charge.target} cannot be served: {reason}")
+            self._tell(f"{self._charge.target} cannot be served: {reason}", "error")
             self._drop_change()
 
     def look_at_gateway(self, pid: int, now: float) -> None:
@@ -146,7 +147,7 @@ class Supervision(Generic[Content]):
         silent_s = None if self.stopping else self._gateway.silent_for(now)
         if silent_s is not None:
             self._gateway.ends()
-            self._tell(f"killing the gateway (pid {pid}): it was not heard for {silent_s:.1f} s")
+            self._tell(f"killing the gateway (pid {pid}): it was not heard for {silent_s:.1f} s", "error")
             self._order(KillGateway())
 
     def gateway_exited(self, cause: str, now: float) -> None:
@@ -155,20 +156,20 @@ class Supervision(Generic[Content]):
             return
         not_before = self._gateway.exited(now, served=self.revisions.gateway_served)
         if not_before is None:
-            self._tell("the gateway ended again and again; giving up")
+            self._tell("the gateway ended again and again; giving up", "error")
             self._give_up()
             return
-        self._tell(f"the gateway ended ({cause}); starting another, replicas keep running")
+        self._tell(f"the gateway ended ({cause}); starting another, replicas keep running", "error")
         self._order(StartGateway(not_before))
 
     def gateway_not_started(self, reason: str, now: float) -> None:
         """Its process could not be started: tried again as if it had ended at once."""
-        self._tell(reason)
+        self._tell(reason, "error")
         if self.stopping:
             return
         not_before = self._gateway.exited(now, served=False)
         if not_before is None:
-            self._tell("the gateway could not be started again and again; giving up")
+            self._tell("the gateway could not be started again and again; giving up", "error")
             self._give_up()
             return
         self._order(StartGateway(not_before))
@@ -183,7 +184,7 @@ class Supervision(Generic[Content]):
         key = start.service, start.revision
         if self.stopping or now < self._backoff.not_before(key):
             return
-        self._tell(reason)
+        self._tell(reason, "error")
         self._backoff.exited(key, ready_for_s=0.0 if self.book.running(*key) else None, now=now)
         if start.service != SEED:
             self._check_given_up(*key)
@@ -245,7 +246,7 @@ class Supervision(Generic[Content]):
             return
         replica.killed = True
         name = replica.service or self._charge.target
-        self._tell(f"killing a replica of {name} (pid {replica.pid}): {reason}")
+        self._tell(f"killing a replica of {name} (pid {replica.pid}): {reason}", "error")
         if replica.state is ReplicaState.STARTING:
             replica.failure = reason
             self._backoff.exited((replica.service, replica.revision), ready_for_s=None, now=now)
@@ -262,7 +263,7 @@ class Supervision(Generic[Content]):
         who = replica.service or self._charge.target
         line = reason if reason.startswith(f"{who}: ") else f"{who}: {reason}"
         is_new = self._seen.is_new(replica.revision, line, live=self.revisions.live)
-        self._tell(narration.with_detail(line, detail if is_new else ""))
+        self._tell(line, "error", detail if is_new else "")
 
     def replica_exited(self, replica_id: int, cause: str, now: float) -> None:
         """Its process ended."""
@@ -283,7 +284,7 @@ class Supervision(Generic[Content]):
             explained = bool(replica.failure) and key not in self._ran
             self._backoff.exited(key, ready_for_s=ready_for_s, now=now, explained=explained)
             self.book.count_restart(replica.service)
-            self._tell(f"a replica of {replica.service} (pid {replica.pid}) ended: {cause}")
+            self._tell(f"a replica of {replica.service} (pid {replica.pid}) ended: {cause}", "error")
         # An expected end may be that of one which took too long to start.
         self._check_given_up(replica.service, replica.revision)
 
@@ -298,7 +299,7 @@ class Supervision(Generic[Content]):
 
     def sources_not_kept(self, reason: str) -> None:
         """The change cannot be loaded, because its sources cannot be kept."""
-        self._tell(reason)
+        self._tell(reason, "error")
         if self.revisions.serving is None:
             self._cannot_serve()
 
@@ -306,7 +307,7 @@ class Supervision(Generic[Content]):
         """The first worker of a revision died before it could say what the application is."""
         if not replica.failure:
             during = f"while {replica.deploys} ran" if replica.deploys else "before it had loaded the target"
-            self._tell(f"{self._charge.target}: the worker ended {during}")
+            self._tell(f"{self._charge.target}: the worker ended {during}", "error")
         self._not_loaded()
 
     def _not_loaded(self) -> None:
@@ -314,14 +315,16 @@ class Supervision(Generic[Content]):
         if self.revisions.wanted is None:
             self._cannot_serve()
         else:
-            self._tell("the change cannot be loaded; the revision before it keeps serving")
+            self._tell("the change cannot be loaded; the revision before it keeps serving", "error")
 
     def _check_given_up(self, service: str, revision: int) -> None:
         key = service, revision
         wanted = self.revisions.wanted
         if not self._backoff.given_up(key) or wanted is None or revision != wanted.number:
             return  # what is not wanted any more is not missed
-        self._tell(f"{service} could not be started {self._backoff.failed_starts(key)} times in a row; giving up")
+        self._tell(
+            f"{service} could not be started {self._backoff.failed_starts(key)} times in a row; giving up", "error"
+        )
         if not self.revisions.switched or not self.book.running(service, revision):
             self._drop_change()
 
@@ -331,7 +334,7 @@ class Supervision(Generic[Content]):
         if not self.revisions.cannot_start():
             self._cannot_serve()
             return
-        self._tell("the change cannot be started; the revision before it keeps serving")
+        self._tell("the change cannot be started; the revision before it keeps serving", "error")
         for entry in (*(wanted.desired if wanted is not None else ()), *self.revisions.desired):
             self._backoff.forget((entry.service, entry.revision))
         self._deploy(self.revisions.wanted)
@@ -402,7 +405,7 @@ class Supervision(Generic[Content]):
             return
         self._stopped_at = now
         if self.stopping:
-            self._tell("ending at once")
+            self._tell("ending at once", "warning")
             self._order(KillAll())
         elif self.revisions.ever_announced:
             self._tell(
@@ -422,12 +425,12 @@ class Supervision(Generic[Content]):
 
     def agent_failed(self, error: BaseException) -> None:
         """A part of the agent itself is broken."""
-        self._tell(f"the agent failed: {error!r}")
+        self._tell(f"the agent failed: {error!r}", "error")
         self._give_up()
 
     def _cannot_serve(self) -> None:
         if self._charge.reload:
-            self._tell("the application cannot serve as it is; waiting for a change of its files")
+            self._tell("the application cannot serve as it is; waiting for a change of its files", "error")
         else:
             self._give_up()
 
@@ -439,8 +442,8 @@ class Supervision(Generic[Content]):
     def _order(self, order: Order[Content]) -> None:
         self._orders.append(order)
 
-    def _tell(self, line: str) -> None:
-        self._order(Tell(line))
+    def _tell(self, line: str, level: LogLevel = "info", detail: str = "") -> None:
+        self._order(Tell(line, level, detail))
 
     def _deploy(self, revision: Revision[Content] | None) -> None:
         if revision is not None:

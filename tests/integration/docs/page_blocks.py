@@ -1,5 +1,6 @@
 """The code blocks of a Markdown page, and what each of them is for. Pure.
 
+    `app.py`                     the name of the file that the block below it is: GitHub shows no titles
     ```python title="app.py"     any language with a title: a file of that name
     ```python                    run by a fresh interpreter, in the page's folder
     ```sh                        run; `trilith serve ...` lives until the next one, or the page's end
@@ -81,6 +82,8 @@ def _block(info: str, content: str, before: str, where: str, line: int) -> Block
     if found is None:
         raise PageError(f'{where}: expected ```LANGUAGE or ```LANGUAGE title="FILE", got ```{info}')
     if found["title"]:
+        if before.strip() != f"`{found['title']}`":
+            raise PageError(f"{where}: above the block of a file stands its name alone: `{found['title']}`")
         return Block(use=Use.FILE, text=content, line=line, detail=found["title"])
     try:
         use = Use(found["language"])

@@ -15,7 +15,7 @@ from pathlib import Path
 _READY = "ready: http"  # or partly
 _STOPPING = "trilith: stopping"
 _ENDS_WITHIN_S = 60
-_TOLD = re.compile(r"^\S+Z INFO (?=trilith: )", re.MULTILINE)
+_TOLD = re.compile(r"^\S+Z (?:INFO|WARNING|ERROR) (?=trilith: )", re.MULTILINE)
 _LOADED = re.compile(r"^\S+Z INFO trilith\.runtime: model .* is loaded(?: again)?, .*\n", re.MULTILINE)
 
 _WAITS = re.compile(r"^trilith: still starting: .*\n", re.MULTILINE)  # said after 10 s, on a machine that is busy

@@ -13,7 +13,8 @@ def run(text, folder):
 
 
 def fenced(info, *lines):
-    return "\n".join([f"```{info}", *lines, "```", ""])
+    title = info.partition('title="')[2].removesuffix('"')
+    return "\n".join([*([f"`{title}`", ""] if title else []), f"```{info}", *lines, "```", ""])
 
 
 def test_blocks_are_files_commands_and_their_output(tmp_path):
@@ -54,6 +55,8 @@ def test_what_is_wrong_is_found(text, problem, tmp_path):
         "  " + fenced("python", "1"),
         "~~~python\n1\n~~~\n",
         "```python\n1\n",
+        '```python title="a.py"\n1\n```\n',
+        '`b.py`\n\n```python title="a.py"\n1\n```\n',
     ],
 )
 def test_no_block_is_skipped_in_silence(text):

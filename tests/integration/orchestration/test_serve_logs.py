@@ -119,3 +119,14 @@ def test_a_new_model_that_is_bad_has_not_changed(serve, tmp_path):
     assert server.get("/v2/health/ready")[0] == 200
     write(tmp_path / "models", "a", IDENTITY + " version_policy: { all: {} }")
     server.wait_until(lambda: [m["reason"] for m in server.status()["models"] if m["name"] == "a"] == [""])
+
+
+def test_what_dies_or_cannot_start_is_an_error_in_the_log(serve, tmp_path):
+    (tmp_path / "app.py").write_text("import trilith\n\n\nraise ValueError('no')\n")
+    server = serve(f"{tmp_path}/app.py:Work", "--log-format", "json", ready=False)
+    assert server.process.wait(40) == 1
+    told = [json.loads(line) for line in server.lines if line.startswith("{")]
+    [failed] = [line for line in told if "ValueError: no" in line["text"]]
+    assert (failed["level"], failed["logger"]) == ("ERROR", "trilith")
+    assert failed["traceback"].startswith("Traceback")
+    assert "\n" not in failed["text"]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import os
 import resource
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 
 import grpc
@@ -52,9 +55,13 @@ def _certificate(folder):
 
 def test_https_and_grpc_over_tls(serve, tmp_path):
     pem, key = _certificate(tmp_path)
-    options = ("--tls-certificate", str(pem), "--tls-key", str(key))
+    options = ("--tls-certificate", str(pem), "--tls-key", str(key), "--metrics-port", "off")
     server = serve(f"{APPS}/calls.py:Calls", *options, ready=False)
     line = server.wait_line("ready: https://")
+    command = [sys.executable, "-m", "trilith", "status"]
+    place = {**os.environ, "XDG_RUNTIME_DIR": str(server.runtime_folder)}
+    done = subprocess.run(command, capture_output=True, text=True, env=place, check=False, timeout=20)
+    assert (done.returncode, "  https 127.0.0.1:" in done.stdout) == (0, True)
     port = int(line.split("https://127.0.0.1:", 1)[1].split()[0])
     context = ssl.create_default_context(cafile=str(pem))
     connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=20)

@@ -116,6 +116,9 @@ def test_the_example_of_an_openapi_document(media, expected):
     assert (found.content if found else None) == expected
     assert example_in(document, "/other") is None
     assert example_in([], "/p") is None
+    bare = {"paths": {"/p": {"post": {}}, "/both": {"post": {}, "get": {}}, "/got": {"get": {}}}}
+    assert example_in(bare, "/p") == Body(content=b"", content_type="")
+    assert example_in(bare, "/both") is example_in(bare, "/got") is None
 
 
 def test_a_schema_that_holds_itself_ends():

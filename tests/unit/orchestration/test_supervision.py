@@ -317,7 +317,7 @@ def test_without_reload_a_target_that_cannot_be_loaded_is_the_end():
     sup.replica_failed(1, "it raises", "Traceback: ...")
     sup.replica_exited(1, "exit code 1", 1.0)
     assert sup.failed
-    assert told(sup) == ["app:Echo: it raises\nTraceback: ..."]
+    assert told(sup) == ["app:Echo: it raises"]
     silent = supervised(reload=False)
     silent.replica_exited(1, "exit code 1", 1.0)
     assert silent.failed
@@ -362,13 +362,13 @@ def test_the_first_worker_and_the_gateway_are_tried_again_too():
     sup.gateway_starts()
     sup.gateway_not_started("no process for the gateway: no memory", 0.0)
     line, again = sup.take_orders()
-    assert line == orders.Tell("no process for the gateway: no memory")
+    assert line == orders.Tell("no process for the gateway: no memory", "error")
     assert isinstance(again, orders.StartGateway)
     assert again.not_before > 0.0
     seed = Start(SEED, sup.revisions.begin())
     sup.replica_not_started(seed, "no process for the worker: no memory", 0.0)
     steps, wake_at = sup.converge(0.0)
-    assert steps == [orders.Tell("no process for the worker: no memory")]
+    assert steps == [orders.Tell("no process for the worker: no memory", "error")]
     assert wake_at is not None
     assert wake_at > 0.0
     assert sup.converge(wake_at)[0] == [seed]
@@ -411,7 +411,7 @@ def test_a_gateway_that_is_not_heard_is_replaced_and_not_for_ever():
     assert sup.take_orders() == []
     sup.look_at_gateway(7, at + 12.5)
     assert sup.take_orders() == [
-        orders.Tell("killing the gateway (pid 7): it was not heard for 12.5 s"),
+        orders.Tell("killing the gateway (pid 7): it was not heard for 12.5 s", "error"),
         orders.KillGateway(),
     ]
     now, instants = at + 15.0, []
@@ -420,11 +420,11 @@ def test_a_gateway_that_is_not_heard_is_replaced_and_not_for_ever():
         sup.look_at_gateway(7, now)  # there is none to look at
         given = sup.take_orders()
         if sup.failed:
-            assert given == [orders.Tell("the gateway ended again and again; giving up")]
+            assert given == [orders.Tell("the gateway ended again and again; giving up", "error")]
             break
         line, again = given
         assert line == orders.Tell(
-            "the gateway ended (killed by SIGKILL); starting another, replicas keep running",
+            "the gateway ended (killed by SIGKILL); starting another, replicas keep running", "error"
         )
         assert isinstance(again, orders.StartGateway)
         instants.append(again.not_before - now)
@@ -503,7 +503,8 @@ def test_one_traceback_is_told_once_and_one_failure_names_who():
         sup.replica_started(start, replica_id=sup.book.new_id(), pid=1, now=0.0)
     sup.replica_failed(2, "it raises", "Traceback: ...")
     sup.replica_failed(3, "A: it raises", "Traceback: ...")
-    assert told(sup) == ["A: it raises\nTraceback: ...", "A: it raises"]
+    told = [order for order in sup.take_orders() if isinstance(order, orders.Tell)]
+    assert told == [orders.Tell("A: it raises", "error", "Traceback: ..."), orders.Tell("A: it raises", "error")]
 
 
 def test_what_a_start_waits_for_is_said():
@@ -536,7 +537,7 @@ def test_the_second_signal_ends_all_at_once():
     sup.gateway_exited("exit code 0", 1.0)
     assert sup.take_orders() == []
     sup.stop(0.1, terminated=False)
-    assert sup.take_orders() == [orders.Tell("ending at once"), orders.KillAll()]
+    assert sup.take_orders() == [orders.Tell("ending at once", "warning"), orders.KillAll()]
 
 
 def test_two_terminations_at_once_are_one():
@@ -546,7 +547,7 @@ def test_two_terminations_at_once_are_one():
     assert sup.stopping
     assert sup.take_orders() == []
     sup.stop(11.0, terminated=True)
-    assert sup.take_orders() == [orders.Tell("ending at once"), orders.KillAll()]
+    assert sup.take_orders() == [orders.Tell("ending at once", "warning"), orders.KillAll()]
 
 
 def test_an_empty_folder_is_told_of_only_where_models_are_looked_for():
@@ -630,8 +631,8 @@ def test_a_change_whose_models_there_are_not_is_dropped():
     assert sup.take_orders() == []
     sup.unprepared(2, "there is no model m")
     assert sup.take_orders() == [
-        orders.Tell("app:Echo cannot be served: there is no model m"),
-        orders.Tell("the change cannot be started; the revision before it keeps serving"),
+        orders.Tell("app:Echo cannot be served: there is no model m", "error"),
+        orders.Tell("the change cannot be started; the revision before it keeps serving", "error"),
         orders.Deploy(sup.revisions.serving, publish=True),
     ]
 

@@ -1,8 +1,10 @@
 """What a person sees of the start of a repository."""
 
 import io
+import json
 import re
 
+from trilith.core.log_options import LogOptions
 from trilith.orchestration.engine.control import ModelRow
 from trilith.orchestration.engine.terminal import Terminal
 from trilith.orchestration.narration import ready
@@ -61,6 +63,28 @@ def test_a_file_gets_the_lines_alone():
     terminal.table([row("good")])
     terminal.tell("ready")
     assert stream.getvalue() == "trilith: ready\n"
+
+
+def test_a_log_has_the_level_of_a_line_and_the_traceback_by_itself():
+    stream = io.StringIO()
+    terminal = Terminal(stream, LogOptions(format="json"))
+    terminal.tell("app.py: cannot be loaded", "error", "Traceback ...\n  ValueError: no\n")
+    terminal.tell("ready")
+    failed, fine = map(json.loads, stream.getvalue().splitlines())
+    assert (failed["level"], failed["text"]) == ("ERROR", "app.py: cannot be loaded")
+    assert failed["traceback"] == "Traceback ...\n  ValueError: no"
+    assert (fine["level"], "traceback" in fine) == ("INFO", False)
+
+
+def test_a_person_reads_the_traceback_below_the_line():
+    stream = io.StringIO()
+    terminal = Terminal(stream)
+    terminal.tell("no", "error", "Traceback ...\n")
+    terminal.started()
+    terminal.tell("no", "error", "Traceback ...\n")
+    first, below, log, inside = stream.getvalue().splitlines()
+    assert (first, below, inside) == ("trilith: no", "Traceback ...", "  Traceback ...")
+    assert log.endswith("Z ERROR trilith: no")
 
 
 class Closed(io.StringIO):

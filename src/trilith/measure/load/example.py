@@ -22,12 +22,16 @@ _OF_TYPE: Final[dict[str, Any]] = {"integer": 1, "number": 1.0, "string": "text"
 def example_in(document: Any, path: str) -> Body | None:
     """The body for `POST path`, as JSON; None when the document has neither an example nor a schema for it.
 
+    Where the document has a `POST` of that path without a body, and no `GET`, it is one of no bytes.
+
     Raises:
         InvalidConfig: the endpoint takes an image or a file.
     """
     content = _walk(document, "paths", path, "post", "requestBody", "content")
     if not isinstance(content, Mapping):
-        return None
+        methods = _walk(document, "paths", path)
+        posts = isinstance(methods, Mapping) and "post" in methods and "get" not in methods
+        return Body(content=b"", content_type="") if posts else None
     media = content.get(_JSON)
     try:
         if not isinstance(media, Mapping):

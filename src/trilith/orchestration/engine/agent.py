@@ -258,7 +258,7 @@ class Agent:
     def _obey(self, order: _Order) -> None:
         match order:
             case orders.Tell():
-                self._tell(order.line)
+                self._tell(order.line, order.level, order.detail)
             case orders.Announce():
                 self._announce(order)
             case orders.StartGateway():
@@ -290,7 +290,8 @@ class Agent:
                 repository=self._launcher.serves_repository,
                 desired=order.desired,
                 not_ready=order.not_ready,
-            )
+            ),
+            "warning" if order.not_ready else "info",
         )
         self._terminal.started()
         if self._options.reload:
@@ -337,7 +338,7 @@ class Agent:
             self._children.to_gateway(control.Keys(ring=self._keys.ring))
 
     async def _read_keys_again(self, keys: HeldKeys) -> None:
-        self._tell(await keys.read_again())
+        self._tell(*await keys.read_again())
         self._tell_keys()
 
     async def _stop(self) -> None:

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from trilith.core.foreign import error_text
+from trilith.core.log_options import LogLevel
 from trilith.errors import InvalidConfig
 from trilith.orchestration.access import KeyRing, read_key_file
 
@@ -31,16 +32,16 @@ class HeldKeys:
         self.ring: KeyRing = read_key_file(self._path)
         self._reading = asyncio.Lock()  # what is read last is what was there last
 
-    async def read_again(self) -> str:
-        """Reads the file; a line that says what came of it."""
+    async def read_again(self) -> tuple[str, LogLevel]:
+        """Reads the file; a line that says what came of it, and how bad that is."""
         async with self._reading:
             try:
                 self.ring = await asyncio.to_thread(read_key_file, self._path)
             except InvalidConfig as error:
-                return f"the keys before stay: {error.message}"
+                return f"the keys before stay: {error.message}", "error"
             except RuntimeError as error:  # Python's, for a thread that cannot be started
-                return f"the keys before stay: {error_text(error)}"
-        return f"{len(self.ring.rules)} keys read from {self._path}"
+                return f"the keys before stay: {error_text(error)}", "error"
+        return f"{len(self.ring.rules)} keys read from {self._path}", "info"
 
 
 def has_terminal() -> bool:

@@ -84,6 +84,7 @@ class Launcher:
                 http=self.http_address,
                 grpc=self.grpc_address,
                 metrics=self.metrics_address,
+                tls=bool(options.tls_certificate),
             )
             undo.enter_context(server_record(record))
             self._undo = undo.pop_all()

@@ -27,7 +27,7 @@ _LONGEST_SOCKET_PATH: Final = 107
 
 
 class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What one server says of itself. Addresses are `host:port`."""
+    """What one server says of itself. Addresses are `host:port`; `tls`: that of HTTP speaks TLS."""
 
     pid: int
     target: str
@@ -35,6 +35,7 @@ class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
     http: str
     grpc: str
     metrics: str
+    tls: bool = False
 
 
 def private_folder() -> Path:

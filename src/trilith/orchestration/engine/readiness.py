@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+DRAINING: Final = "the server is stopping"
 
 
 def problems(
@@ -22,5 +25,5 @@ def problems(
     if not models_ready:
         found.append("a model is not loaded; see /v2/repository/index")
     if draining:
-        found.append("the server is stopping")
+        found.append(DRAINING)
     return found

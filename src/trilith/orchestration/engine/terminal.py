@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from trilith.core.log_options import LogOptions
+from trilith.core.log_options import LogLevel, LogOptions
 from trilith.core.logs import formatter
 from trilith.orchestration.engine.control import ModelRow
 
@@ -44,11 +44,14 @@ class Terminal:
         """The server is ready: what comes now is read later, when it matters when it happened."""
         self._as_log = not self.is_live
 
-    def tell(self, line: str) -> None:
-        """Writes one line that stays."""
-        text = f"trilith: {line}"
+    def tell(self, line: str, level: LogLevel = "info", detail: str = "") -> None:
+        """Writes one line that stays, and below it its `detail`, a traceback. `level` is for those who read logs."""
+        text = f"trilith: {line}" + (f"\n{detail.rstrip()}" if detail else "")
         if self._as_log:
-            record = logging.LogRecord("trilith", logging.INFO, "", 0, line, None, None)
+            record = logging.LogRecord(
+                "trilith", logging.getLevelNamesMapping()[level.upper()], "", 0, line, None, None
+            )
+            record.exc_text = detail.rstrip()
             text = formatter(self._log).format(record)
         with contextlib.suppress(OSError):  # the terminal was closed, or nobody reads the pipe: the server goes on
             self._end_line()
