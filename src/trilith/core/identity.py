@@ -27,6 +27,7 @@ class AccessRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         method: of HTTP, `POST`; of gRPC always `POST`.
         path: raw, without the query; over gRPC `/package.Service/Method`.
+        query: raw, as after the `?`; browsers can put nothing else into the address of a socket or an event stream.
         asks: the method of a service that it calls, `Ocr.read`; "" for what is none.
         headers: by name in lower case.
         client: the address that it came from, `host:port`.
@@ -35,6 +36,7 @@ class AccessRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str
+    query: str = ""
     asks: str = ""
     headers: dict[str, str] = {}
     client: str = ""

@@ -33,6 +33,7 @@ class FakeRequest:
     client_certificate = None
     request_id = "r"
     peer = "127.0.0.1:1"
+    query = ""
     on_end = identity = body_limit = error = None
     finished = False
 
@@ -231,8 +232,9 @@ def test_an_answer_is_remembered_by_what_decides_it_and_a_refusal_is_not():
         known = {"ann": Identity(name="ann")}
         hook = Hook(lambda asked: known.get(asked.headers.get("cookie", "")), cache_s=3600)
 
-        async def ask(path, cookie, method="POST"):
+        async def ask(path, cookie, method="POST", query=""):
             request = FakeRequest(path, (b"cookie", cookie), (b"x-other", b"1"))
+            request.query = query
             request.method = method
             door = HttpDoor(lambda found: found.__setattr__("finished", True), None, hook, method_at)
             task = door(request)
@@ -245,10 +247,11 @@ def test_an_answer_is_remembered_by_what_decides_it_and_a_refusal_is_not():
         assert len(hook.asked) == 1
         for path, cookie, method in (("/other", b"ann", "POST"), ("/read", b"ann", "GET"), ("/read", b"eve", "POST")):
             await ask(path, cookie, method)
-        assert len(hook.asked) == 4
+        await ask("/read", b"ann", query="token=2")
+        assert [asked.query for asked in hook.asked] == ["", "", "", "", "token=2"]
         known["eve"] = Identity(name="eve")
         assert (await ask("/read", b"eve")).identity.name == "eve"
-        assert len(hook.asked) == 5
+        assert len(hook.asked) == 6
 
     asyncio.run(scenario())
 

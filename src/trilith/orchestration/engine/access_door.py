@@ -82,7 +82,7 @@ class HttpDoor:
         return self._ask(hook, request, asked)
 
     def _ask(self, hook: AccessHook, request: HttpRequest, asked: Asked) -> Coroutine[Any, Any, None] | None:
-        key, identity = hook.remembered(request.method, request.path, request.headers)
+        key, identity = hook.remembered(request.method, f"{request.path}?{request.query}", request.headers)
         if identity is None:
             return self._ask_first(hook, request, asked, key)
         request.identity = identity
@@ -92,6 +92,7 @@ class HttpDoor:
         seen = AccessRequest(
             method=request.method,
             path=request.path,
+            query=request.query,
             asks=asked.method,
             headers=joined_headers(request.headers),
             client=request.peer,

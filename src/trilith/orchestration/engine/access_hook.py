@@ -1,8 +1,8 @@
 """Asks the user's access function, which is a service like others, who a caller is.
 
 Rule 1: closed when in doubt. What is no identity is no access: an error, a time limit that passed, a process that died.
-Rule 2: what is remembered is remembered by all that may decide it: the credentials, the path and the HTTP method, and
-    only when somebody asked for that. A refusal is never remembered.
+Rule 2: what is remembered is remembered by all that may decide it: the credentials, path and query, and the HTTP
+    method; and only when somebody asked for that. A refusal is never remembered.
 """
 
 from __future__ import annotations
@@ -49,12 +49,18 @@ class AccessHook:
         self._known: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
 
     def remembered(
-        self, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]
+        self, method: str, target: str, headers: Iterable[tuple[bytes, bytes]]
     ) -> tuple[bytes, Identity | None]:
-        """Under what an answer is remembered (b"" when none is), and who it is if that is known."""
+        """Under what an answer is remembered (b"" when none is), and who it is if that is known.
+
+        Args:
+            method: of HTTP.
+            target: path and query.
+            headers: of the request.
+        """
         if not self._cache_s:
             return b"", None
-        digest = hashlib.sha256(f"{method} {path}\n".encode("latin-1", "replace"))
+        digest = hashlib.sha256(f"{method} {target}\n".encode("latin-1", "replace"))
         for name, value in headers:
             if name in _CREDENTIALS:
                 digest.update(b"%b:%d:%b\n" % (name, len(value), value))
