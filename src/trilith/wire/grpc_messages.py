@@ -13,6 +13,7 @@ from urllib.parse import quote
 from trilith.errors import InvalidInput, PayloadTooLarge
 from trilith.wire.grpc_status import GrpcStatus
 from trilith.wire.http2 import Field
+from trilith.wire.pieces import Pieces
 
 PREFIX_BYTES: Final = 5
 _MAX_STATUS_MESSAGE_BYTES: Final = 4096
@@ -45,17 +46,17 @@ Message = bytes | memoryview | Compressed
 class MessageReader:
     """Cuts messages out of a body that comes in pieces of any size.
 
-    A message that comes whole in one piece is sliced out of it; a larger one is collected in a buffer of its declared
-    size, which is made only after that size was checked, so there is one copy and no growth.
+    A message that comes whole in one piece is sliced out of it; of a larger one, what has come is kept, and no memory
+    is taken for what was only declared.
     """
 
-    __slots__ = ("_buffer", "_compressed", "_filled", "_head", "_max_message_bytes", "completed")
+    __slots__ = ("_begun", "_compressed", "_head", "_max_message_bytes", "_size", "completed")
 
     def __init__(self, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
         self._head = b""
-        self._buffer: bytearray | None = None
-        self._filled = 0
+        self._begun: Pieces | None = None
+        self._size = 0
         self._compressed = False
         self.completed = 0
         """Messages read so far."""
@@ -63,7 +64,7 @@ class MessageReader:
     @property
     def at_boundary(self) -> bool:
         """True when no message is half read."""
-        return self._buffer is None and not self._head
+        return self._begun is None and not self._head
 
     def feed(self, piece: bytes) -> list[Message]:
         """The messages that this piece completes.
@@ -77,7 +78,7 @@ class MessageReader:
             piece, self._head = self._head + piece, b""
         position, end = 0, len(piece)
         while position < end:
-            if self._buffer is None:
+            if self._begun is None:
                 if end - position < PREFIX_BYTES:
                     self._head = piece[position:]
                     break
@@ -87,21 +88,20 @@ class MessageReader:
                     self._add(messages, piece[position : position + size])
                     position += size
                     continue
-                self._buffer, self._filled = bytearray(size), 0
+                self._begun, self._size = Pieces(), size
             position += self._collect(piece, position, messages)
         self.completed += len(messages)
         return messages
 
     def _collect(self, piece: bytes, position: int, messages: list[Message]) -> int:
-        buffer = self._buffer
-        if buffer is None:
+        begun = self._begun
+        if begun is None:
             return 0
-        taken = min(len(piece) - position, len(buffer) - self._filled)
-        buffer[self._filled : self._filled + taken] = memoryview(piece)[position : position + taken]
-        self._filled += taken
-        if self._filled == len(buffer):
-            self._add(messages, memoryview(buffer).toreadonly())
-            self._buffer = None
+        taken = min(len(piece) - position, self._size - begun.size_bytes)
+        begun.add(piece[position : position + taken])
+        if begun.size_bytes == self._size:
+            self._add(messages, begun.whole())
+            self._begun = None
         return taken
 
     def _add(self, messages: list[Message], octets: bytes | memoryview) -> None:

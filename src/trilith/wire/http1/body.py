@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from trilith.wire.pieces import Pieces
+
 
 class InboundBody(msgspec.Struct, eq=False):
     """Chunks that have arrived and were not read yet.
@@ -21,14 +23,14 @@ class InboundBody(msgspec.Struct, eq=False):
     buffered: int = 0
     complete: bool = False
     discarding: bool = False
-    _chunks: list[bytes] = []
+    _pieces: Pieces = msgspec.field(default_factory=Pieces)
 
     def add(self, chunk: bytes) -> None:
         """Takes what the socket brought."""
         size = len(chunk)
         self.received += size
         if not self.discarding:
-            self._chunks.append(chunk)
+            self._pieces.add(chunk)
             self.buffered += size
 
     @property
@@ -38,22 +40,17 @@ class InboundBody(msgspec.Struct, eq=False):
 
     def whole(self) -> bytes:
         """All unread bytes in one piece; they stay, so that a second call gives the same object."""
-        chunks = self._chunks
-        if len(chunks) == 1:
-            return chunks[0]
-        joined = b"".join(chunks)
-        self._chunks = [joined]
-        return joined
+        return self._pieces.whole()
 
     def take(self) -> bytes:
         """Removes and returns all unread bytes."""
         taken = self.whole()
-        self._chunks = []
+        self._pieces.clear()
         self.buffered = 0
         return taken
 
     def discard(self) -> None:
         """Drops what is here and whatever comes."""
         self.discarding = True
-        self._chunks = []
+        self._pieces.clear()
         self.buffered = 0
