@@ -41,13 +41,33 @@ def test_two_models_have_two_versions_of_one_package(repository, run, caplog):
             made = [record.message for record in caplog.records if "making its environment" in record.message]
             assert len(made) == 2
             caplog.clear()
-            (repository / "first" / "wheels" / "tripled-1.0-py3-none-any.whl").unlink()
+            (repository / "first" / "wheels" / "tripled-1.0-py3-none-any.whl").touch()
             await runtime.load("first")  # from the cache: nothing is installed
             assert (await runtime.infer(ask("first", 1))).outputs["y"].tolist() == [[3]]
             assert not [record for record in caplog.records if "environment" in record.message]
 
     with caplog.at_level("INFO", "trilith.runtime"):
         run(main())
+
+
+def test_models_of_the_same_lines_have_each_their_own_wheel_also_when_it_is_built_anew(repository, run):
+    body = "import tripled\nreturn x * tripled.FACTOR"
+    folders = {}
+    for name, factor in (("first", 3), ("second", 30)):
+        lines = "--no-index\n./wheels/tripled-1.0-py3-none-any.whl\n"
+        folders[name] = write_model(repository, name, echo_with(run=body), files={"requirements.txt": lines})
+        write_wheel(folders[name] / "wheels", "tripled", "1.0", f"FACTOR = {factor}\n")
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            assert (await runtime.infer(ask("first", 1))).outputs["y"].tolist() == [[3]]
+            assert (await runtime.infer(ask("second", 1))).outputs["y"].tolist() == [[30]]
+            write_wheel(folders["first"] / "wheels", "tripled", "1.0", "FACTOR = 300\n")
+            (folders["first"] / "1" / "model.py").touch()
+            await runtime.load("first")
+            assert (await runtime.infer(ask("first", 1))).outputs["y"].tolist() == [[300]]
+
+    run(main())
 
 
 def test_what_cannot_be_installed_is_one_clear_error(repository, run):

@@ -1,6 +1,7 @@
 """A Python model's own packages: its `requirements.txt` becomes a virtual environment, made once.
 
-    $TRILITH_CACHE/environments/HASH/      the environment; HASH is that of the requirements and of the interpreter
+    $TRILITH_CACHE/environments/HASH/      the environment; HASH is that of the requirements, of what they name on this
+                                           machine (wheels, folders, other files) and of the interpreter
     $TRILITH_CACHE/environments/HASH.lock  held while it is made
 
 Rule 1: an environment is complete or it is made anew: its last file is written last.
@@ -22,11 +23,12 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from trilith.errors import SetupError
+from trilith.runtime.backends.python.requirements import named_in
 from trilith.runtime.sources.cache import cache_root
 
 REQUIREMENTS: Final = "requirements.txt"
@@ -59,10 +61,10 @@ def interpreter_for(model: str, requirements: Path | None, root: Path | None = N
     if requirements is None:
         return sys.executable
     try:
-        content = requirements.read_bytes()
+        key = environment_key(requirements.read_bytes(), named_in(requirements))
     except OSError as error:
         raise SetupError(f"model '{model}': {requirements}: cannot be read: {error.strerror or error}") from error
-    folder = (root or cache_root().parent / "environments") / environment_key(content)
+    folder = (root or cache_root().parent / "environments") / key
     python = folder / "bin" / "python"
     if (folder / _COMPLETE).is_file():
         return str(python)
@@ -78,10 +80,13 @@ def interpreter_for(model: str, requirements: Path | None, root: Path | None = N
     return str(python)
 
 
-def environment_key(requirements: bytes) -> str:
-    """The name of the environment for a file of that content and this interpreter."""
+def environment_key(requirements: bytes, named: Iterable[tuple[str, str]] = ()) -> str:
+    """The name of the environment for this interpreter and a file of that content; `named`: see `named_in`."""
     version = f"{sys.implementation.cache_tag} {sysconfig.get_platform()} {sys.prefix} {sys.base_prefix}"
-    return hashlib.sha256(version.encode() + b"\0" + requirements).hexdigest()[:24]
+    digest = hashlib.sha256(version.encode() + b"\0" + requirements)
+    for what, content in named:
+        digest.update(f"\0{what}\0{content}".encode(errors="surrogateescape"))
+    return digest.hexdigest()[:24]
 
 
 def _make(model: str, requirements: Path, folder: Path, python: Path) -> None:
