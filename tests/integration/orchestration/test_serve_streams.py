@@ -69,6 +69,12 @@ def test_bytes_come_as_they_are_and_what_is_not_offered_is_refused(streams):
     assert LINES in answer.json()["error"]["message"]
 
 
+def test_large_arguments_are_read_before_the_stream_begins(streams):
+    body = b" " * 3_000_000 + b'{"n": 2}'
+    answer = httpx.post(url(streams, "/count"), content=body, headers={**JSON, "accept": LINES}, timeout=20)
+    assert answer.text == '"0"\n"1"\n'
+
+
 def test_an_error_before_the_first_item_has_its_own_status(streams):
     answer = httpx.post(url(streams, "/fails"), json={"after": 0})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_input")

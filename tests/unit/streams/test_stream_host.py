@@ -24,6 +24,7 @@ class Streams:
         self.events: list[str] = []
         self.threads: set[int] = set()
         self.blocked = threading.Event()
+        self.gate = threading.Semaphore(0)
 
     @trilith.api
     async def count(self, n: int) -> AsyncIterator[int]:
@@ -120,6 +121,20 @@ class Streams:
     async def sizes(self, parts: AsyncIterator[bytes], /) -> AsyncIterator[int]:
         async for part in parts:
             yield len(part)
+
+    @trilith.api
+    async def sips(self, numbers: AsyncIterator[int]) -> int:
+        async for number in numbers:
+            self.events.append(str(number))
+            await asyncio.to_thread(self.gate.acquire)
+        return len(self.events)
+
+    @trilith.api
+    def plain_sips(self, numbers: Iterator[int]) -> int:
+        for number in numbers:
+            self.events.append(str(number))
+            self.gate.acquire()
+        return len(self.events)
 
     @trilith.api(timeout_s=0.05)
     async def patient(self, numbers: AsyncIterator[int]) -> int:
@@ -353,6 +368,24 @@ def test_a_caller_that_sends_nothing_is_told_so(stream):
         call = hosted.start("patient", content_type=LINES)
         with pytest.raises(DeadlineExceeded, match=r"its caller sent it no item for 0\.05 s"):
             await call.answer
+
+    stream(Streams, scenario)
+
+
+@pytest.mark.parametrize("method", ["sips", "plain_sips"])
+def test_a_method_that_goes_on_taking_items_has_time(stream, method):
+    async def scenario(hosted):
+        call, instance = hosted.start(method, content_type=LINES), hosted.host.instance
+        call.port.give(b"1\n2\n3\n")
+        call.port.end()
+        since = [0.0]
+        for taken in (1, 2, 3):
+            while len(instance.events) < taken:  # noqa: ASYNC110 - a thread changes it
+                await asyncio.sleep(0.001)
+            since.append(call.call.waits_since)
+            instance.gate.release()
+        assert since == sorted(set(since)), "each item gives it new time"
+        assert (await call.answer)[1] == [b"3"]
 
     stream(Streams, scenario)
 

@@ -84,12 +84,13 @@ class Inlet(AsyncIterator[Any]):
             elif self._ended:
                 self._raw.extend(self._feed.finish())
                 if not self._raw:
+                    self._call.waits()
                     raise StopAsyncIteration
             else:
                 self._call.waits(for_caller=True)
                 self._waiter = asyncio.get_running_loop().create_future()
                 await self._waiter
-                self._call.waits()
+        self._call.waits()
         self._number += 1
         return self._decoder.decode(self._raw.popleft(), self._number)
 
@@ -220,7 +221,6 @@ class ThreadInlet(Iterator[Any]):
                 self._call.waits(for_caller=True)
                 while not (self._came or self._ended or self._call.is_over()):
                     self._changed.wait()
-                self._call.waits()
                 if self._call.is_over():
                     raise _gone()
                 came = list(self._came)
@@ -232,7 +232,9 @@ class ThreadInlet(Iterator[Any]):
             else:
                 self._raw.extend(self._feed.finish())
                 if not self._raw:
+                    self._call.waits()
                     raise StopIteration
+        self._call.waits()
         self._number += 1
         return self._decoder.decode(self._raw.popleft(), self._number)
 
