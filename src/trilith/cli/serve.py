@@ -68,6 +68,7 @@ def serve(
     grpc_infer_response_compression_level: Literal["none", "low", "medium", "high"] = "none",
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
+    access_log: Annotated[bool, Parameter(negative="")] = False,
     data_log: Path | None = None,
     data_log_sample: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     data_log_mb: int = DataLogOptions().max_bytes >> 20,
@@ -173,6 +174,8 @@ def serve(
         The least level that is logged, to standard error.
     log_format
         `text` for people, `json` for programs: one object a line.
+    access_log
+        Log each answered request, whatever the level.
     data_log
         Folder for what services log with `trilith.log`: JSON lines.
     data_log_sample
@@ -310,7 +313,7 @@ def serve(
         stream_keep_alive_s=stream_keep_alive_s,
         max_body_bytes=max_body_mb << 20,
         debug=debug,
-        log=LogOptions(level=log_level, format=log_format),
+        log=LogOptions(level=log_level, format=log_format, access=access_log),
         data_log=DataLogOptions(
             folder=str(data_log.resolve()) if data_log is not None else "",
             sample=sample,

@@ -16,7 +16,9 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         level: the least level that is.
         format: lines for people, or one JSON object a line.
+        access: each answered request is a line too.
     """
 
     level: LogLevel = "info"
     format: LogFormat = "text"
+    access: bool = False

@@ -2,6 +2,7 @@
 
     2026-05-04T10:11:12.345Z INFO trilith.runtime: model 'ocr' version 1 is loaded in 0.21 s    (text)
     {"time":"2026-05-04T10:11:12.345Z","level":"INFO","logger":"trilith.runtime","text":"..."}  (json)
+    {..., "logger":"trilith.access","text":"...","request_id":"...","status":200,"seconds":0.01,"identity":"ann"}
 
 Rule 1: a line begins with its time, or it goes on with what the line above it says: text of clients and models cannot
     look like a line of its own.
@@ -21,8 +22,14 @@ import msgspec
 from trilith.core.line_budget import LineBudget
 from trilith.core.log_options import LogOptions
 
+ACCESS: Final = "trilith.access"
+"""The logger of every answered request, where that is wanted."""
+
 REQUESTS: Final = "trilith.requests"
 """The logger of single requests that were refused or failed."""
+
+FIELDS: Final = "fields"
+"""What a record has under this name (`extra={FIELDS: {...}}`) stands in the JSON form by itself."""
 
 _BURST: Final = 20.0
 _PER_S: Final = 1.0
@@ -33,6 +40,12 @@ class _Applied:
     options = LogOptions()
 
 
+class Accesses:
+    """Whether answered requests are logged: looked at once a request."""
+
+    on = False
+
+
 def configure_logging(options: LogOptions) -> None:
     """Sets this process' logging up. For the entry points of processes."""
     _Applied.options = options
@@ -40,6 +53,8 @@ def configure_logging(options: LogOptions) -> None:
     handler.setFormatter(formatter(options))
     handler.addFilter(_Budgets())
     logging.basicConfig(level=options.level.upper(), handlers=[handler], force=True)
+    Accesses.on = options.access
+    logging.getLogger(ACCESS).setLevel(logging.INFO if options.access else logging.NOTSET)
 
 
 def applied_options() -> LogOptions:
@@ -66,6 +81,7 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "text": _sendable(record.getMessage()),
+            **getattr(record, FIELDS, {}),
         }
         if traceback := _traceback(self, record).lstrip("\n"):
             line["traceback"] = _sendable(traceback)

@@ -34,8 +34,8 @@ _IMAGES: Final = "images"
 _LONGEST_NAME: Final = 200
 _WHOLE: Final = 1 << 32
 
-_Record = tuple[float, str, str, str, dict[str, Any]]
-"""Time, name, request id, method, values."""
+_Record = tuple[float, str, str, str, str, dict[str, Any]]
+"""Time, name, request id, method, who called, values."""
 
 
 class DataLog:
@@ -73,7 +73,8 @@ class DataLog:
         images = self._options.images
         found = {key: kept(value, images=images) for key, value in values.items()}
         try:
-            self._queue.put_nowait((time.time(), name, request_id, method, found))
+            identity = context.identity.name if context is not None and context.identity is not None else ""
+            self._queue.put_nowait((time.time(), name, request_id, method, identity, found))
         except queue.Full:
             self._dropped.add(name=name)
 
@@ -109,7 +110,7 @@ class DataLog:
                 self._records.add(name=record[1])
 
     def _line(self, record: _Record) -> bytes:
-        at, name, request_id, method, values = record
+        at, name, request_id, method, identity, values = record
         moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
         line = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -118,6 +119,7 @@ class DataLog:
             "service": self._service,
             "method": method,
             "replica": self._replica_id,
+            "identity": identity,
             "values": values,
         }
         return msgspec.json.encode(line, enc_hook=self._image)

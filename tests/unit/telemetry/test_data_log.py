@@ -131,6 +131,7 @@ def test_a_line(opened, tmp_path):
         "service": "Ocr",
         "method": "Ocr.read",
         "replica": 3,
+        "identity": "",
         "values": {"text": "a", "scores": [0.5]},
     }
     assert (second["request_id"], second["method"], second["values"]) == ("", "", {"model": "m"})

@@ -21,10 +21,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from trilith.core.identity import Identity
+from trilith.core.logs import Accesses
 from trilith.errors import Bug, Cancelled, TrilithError
 from trilith.net.grpc.inbox import MessageInbox
 from trilith.net.grpc.port import CallSink
-from trilith.net.request_log import grpc_failed
+from trilith.net.request_log import grpc_answered, grpc_failed
 from trilith.wire.grpc_compression import GrpcCompression
 from trilith.wire.grpc_messages import Compressed, Message, MessageReader
 from trilith.wire.grpc_metadata import binary_values
@@ -222,6 +223,8 @@ class GrpcCall:
             octets = message if isinstance(message, bytes) else bytes(memoryview(message))
             self.sink.send_reply(self, octets, trailers)
             self.state = _ANSWERED
+            if Accesses.on:
+                grpc_answered(self, GrpcStatus.OK, len(octets))
 
     def messages(self) -> MessageInbox:
         """The messages of the client, as they come; it is held back while nobody reads. To be read by one task.
@@ -290,6 +293,8 @@ class GrpcCall:
         if self._may_answer():
             self.sink.send_end(self, trailers)
             self.state = _ANSWERED
+            if Accesses.on:
+                grpc_answered(self, GrpcStatus.OK)
 
     def fail(self, status: GrpcStatus, message: str, *, trailers: Sequence[Field] = ()) -> None:
         """Answers with a status and a sentence for the caller, behind the messages that were sent.
@@ -303,9 +308,11 @@ class GrpcCall:
             Bug: the call was answered before.
         """
         if self._may_answer():
-            grpc_failed(self.request_id, self.path, status, message)
+            grpc_failed(self, status, message)
             self.sink.send_failure(self, status, message, trailers)
             self.state = _ANSWERED
+            if Accesses.on:
+                grpc_answered(self, status)
 
     def fail_error(self, error: TrilithError) -> None:
         """Answers with the status of an error of the tree, and its message.

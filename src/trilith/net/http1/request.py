@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from trilith.core.identity import Identity
+from trilith.core.logs import Accesses
 from trilith.errors import Bug, InvalidInput, PayloadTooLarge, ServiceError, TrilithError
 from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.streaming import StreamedAnswer, begin_answer, send_stream
 from trilith.net.http1.waiting import Listener
-from trilith.net.request_log import http_failed
+from trilith.net.request_log import http_answered, http_failed
 from trilith.wire.http1 import InboundBody, Refusal, RequestReader
 from trilith.wire.http_status import http_status, retry_after
 
@@ -275,7 +276,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         if type(body) is not bytes:
             body = _buffer(body)
         if status >= 400:
-            http_failed(self.request_id, self.method, self.path, status, body)
+            http_failed(self, status, body)
         connection = self._connection
         if connection.answer_headers is not None:
             headers = connection.answer_headers(self, headers)
@@ -288,6 +289,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         if self.method == "HEAD" or status == 204 or status == 304:
             body = b""
         connection.send_answer(self, status, head, body, keep=keep)
+        if Accesses.on:
+            http_answered(self, status, len(body))
         if self.on_end is not None:
             self._tell_end()
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from trilith.core.logs import Accesses
 from trilith.errors import Cancelled
-from trilith.net.request_log import http_failed
+from trilith.net.request_log import http_answered, http_failed
 
 if TYPE_CHECKING:
     from trilith.net.http1.port import HttpSink
@@ -59,6 +60,8 @@ async def send_stream(
     except BaseException:
         if begun and not request.gone:
             connection.count_aborted_stream()
+            if Accesses.on:
+                http_answered(request, status, whole=False)
             request.abort()
         raise
     finally:
@@ -68,6 +71,8 @@ async def send_stream(
         raise _client_gone()
     request.end_stream()
     connection.end_answer(request, last_chunk=chunked and request.method != "HEAD", keep=keep)
+    if Accesses.on:
+        http_answered(request, status)
 
 
 class StreamedAnswer:
@@ -76,9 +81,10 @@ class StreamedAnswer:
     Once the client has gone (`HttpRequest.gone`) nothing here does anything.
     """
 
-    __slots__ = ("_chunked", "_connection", "_keep", "_request")
+    __slots__ = ("_chunked", "_connection", "_keep", "_request", "_status")
 
-    def __init__(self, request: HttpRequest, connection: HttpSink, *, keep: bool, chunked: bool) -> None:
+    def __init__(self, request: HttpRequest, connection: HttpSink, status: int, *, keep: bool, chunked: bool) -> None:
+        self._status = status
         self._request = request
         self._connection = connection
         self._keep = keep
@@ -96,18 +102,22 @@ class StreamedAnswer:
 
     def log_failure(self, status: int, body: bytes) -> None:
         """Enters a failure midway into the log of requests: with the status that it would have had, and its JSON."""
-        http_failed(self._request.request_id, self._request.method, self._request.path, status, body)
+        http_failed(self._request, status, body)
 
     def finish(self) -> None:
         """Ends the answer in order."""
         if not self._request.gone:
             self._request.end_stream()
             self._connection.end_answer(self._request, last_chunk=self._chunked, keep=self._keep)
+            if Accesses.on:
+                http_answered(self._request, self._status)
 
     def abort(self) -> None:
         """Ends the answer so that the client sees that it is not whole."""
         if not self._request.gone:
             self._connection.count_aborted_stream()
+            if Accesses.on:
+                http_answered(self._request, self._status, whole=False)
             self._request.abort()
 
 
@@ -122,7 +132,7 @@ def begin_answer(
     if not request.begin_stream():
         return None
     connection.begin_answer(status, head)
-    return StreamedAnswer(request, connection, keep=keep, chunked=chunked)
+    return StreamedAnswer(request, connection, status, keep=keep, chunked=chunked)
 
 
 def _client_gone() -> Cancelled:
