@@ -2,8 +2,6 @@
 
 import dataclasses
 import enum
-import subprocess
-import sys
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -11,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trilith
+from trilith.cli.proto import proto
 from trilith.errors import InvalidConfig
 from trilith.service import proto_of
 from trilith.service.proto.compiler import read_file
@@ -114,21 +113,19 @@ def test_a_file_of_ones_own_is_left_as_it_is(tmp_path):
         proto_of(service({"a": int}), path)
 
 
-def test_the_command(tmp_path):
-    (tmp_path / "app.py").write_text("import trilith\n\n\n@trilith.service\ndef echo(x: int) -> int:\n    return x\n")
-
-    def run(*words):
-        command = [sys.executable, "-m", "trilith", "proto", *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    shown = run("app.py:echo")
-    assert shown.returncode == 0, shown.stderr
-    assert "rpc Echo(EchoRequest) returns (EchoResponse);" in shown.stdout
-    assert run("app:echo", "-o", "echo.proto").returncode == 0
-    assert (tmp_path / "echo.proto").read_text() == shown.stdout
-    (tmp_path / "odd.py").write_text(
-        "import trilith\n\n\n@trilith.service\ndef odd(x: int | str) -> int:\n    return 1\n"
+def test_the_command(tmp_path, capsys):
+    (tmp_path / "rpc_echo.py").write_text(
+        "import trilith\n\n\n@trilith.service\ndef echo(x: int) -> int:\n    return x\n"
     )
-    refused = run("odd.py:odd")
-    assert refused.returncode == 2
-    assert "odd: `x`: int | str has no form in a .proto" in refused.stderr
+    (tmp_path / "rpc_odd.py").write_text(
+        "import trilith\n\n\n@trilith.service\ndef odd(x: complex) -> int:\n    return 1\n"
+    )
+    assert proto(f"{tmp_path}/rpc_echo.py:echo") == 0
+    shown = capsys.readouterr().out
+    assert "rpc Echo(EchoRequest) returns (EchoResponse);" in shown
+    assert proto(f"{tmp_path}/rpc_echo.py:echo", output=tmp_path / "echo.proto") == 0
+    assert (tmp_path / "echo.proto").read_text() == shown
+    with pytest.raises(InvalidConfig, match="odd: `x`: complex has no form in a .proto"):
+        proto(f"{tmp_path}/rpc_odd.py:odd")
+    with pytest.raises(InvalidConfig, match="cannot be written"):
+        proto(f"{tmp_path}/rpc_echo.py:echo", output=tmp_path / "absent" / "echo.proto")
