@@ -125,7 +125,7 @@ def test_the_command(tmp_path, capsys):
     assert "rpc Echo(EchoRequest) returns (EchoResponse);" in shown
     assert proto(f"{tmp_path}/rpc_echo.py:echo", output=tmp_path / "echo.proto") == 0
     assert (tmp_path / "echo.proto").read_text() == shown
-    with pytest.raises(InvalidConfig, match="odd: `x`: complex has no form in a .proto"):
+    with pytest.raises(InvalidConfig, match="odd: `x`: complex has no form"):
         proto(f"{tmp_path}/rpc_odd.py:odd")
     with pytest.raises(InvalidConfig, match="cannot be written"):
         proto(f"{tmp_path}/rpc_echo.py:echo", output=tmp_path / "absent" / "echo.proto")
