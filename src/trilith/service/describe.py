@@ -42,6 +42,7 @@ class ValueDescription(msgspec.Struct, frozen=True, kw_only=True):
         optional: null is allowed.
         dtype: numpy's name of an array's dtype; "" when open.
         library: the class of a frame: `dataframe`, `series` or `table`; `torch` of a tensor.
+        upload: of a union of JSON types with a file, bytes or an image: the kind of that.
         form: of a result of several parts: `tuple`, `object` or `mapping`; else "".
         parts: what those parts are, by name; by `*` of a mapping.
         schema: JSON schema of the JSON form.
@@ -53,6 +54,7 @@ class ValueDescription(msgspec.Struct, frozen=True, kw_only=True):
     optional: bool = False
     dtype: str = ""
     library: str = ""
+    upload: str = ""
     form: str = ""
     parts: dict[str, PartDescription] = {}
 
@@ -331,6 +333,7 @@ class _Schemas:
         side = "validation" if parameter else "serialization"
         composite = None if parameter else composite_in(value)
         return ValueDescription(
+            upload=value.upload.kind.value if value.upload is not None and parameter else "",
             form="" if composite is None else composite.form,
             parts={} if composite is None else {name: _part(one) for name, one in composite.fields.items()},
             kind=value.kind.value,

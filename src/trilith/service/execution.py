@@ -110,6 +110,8 @@ class HostedMethod:
 
     def heavy_body(self, call: ServiceCall) -> bool:
         """Whether decoding this body would hold up an event loop."""
+        if self._decoder.unfolds:
+            return True
         if sum(len(buffer) for buffer in call.buffers) <= _LARGE_BYTES:
             return call.meta.content_type == MESSAGE_CONTENT_TYPE and self._messages is None
         return self._decoder.heavy(call.meta.content_type)

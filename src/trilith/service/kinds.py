@@ -47,6 +47,7 @@ class ValueType:
             pandas) or `table` (of pyarrow) of a frame.
         constraint: what `Annotated` asks of it: `Shape` of an array, `Frame` of a frame, `ContentType` of the others.
         metadata: what else `Annotated` has of a value that is no JSON: pydantic reads it.
+        upload: of a union of JSON types with a file, bytes or an image (`str | Path | None`): what an upload becomes.
     """
 
     annotation: Any
@@ -58,6 +59,7 @@ class ValueType:
     library: str = ""
     constraint: Constraint | None = None
     metadata: tuple[Any, ...] = ()
+    upload: ValueType | None = None
 
 
 def _loaded(module: str, name: str) -> Any:
@@ -183,7 +185,8 @@ def read_type(annotation: Any) -> ValueType:
         metadata += more
     kind = kind_of(inner)
     if kind is Kind.JSON:
-        return ValueType(annotation=annotation, optional=optional, plain=is_plain(annotation))
+        upload = _upload_in(members)
+        return ValueType(annotation=annotation, optional=optional, plain=is_plain(annotation), upload=upload)
     _check_constraints(metadata, kind, annotation)
     declared = constraint_in(metadata, DType)
     return ValueType(
@@ -196,6 +199,12 @@ def read_type(annotation: Any) -> ValueType:
         constraint=constraint_in(metadata, _CONSTRAINTS[kind]),
         metadata=tuple(one for one in metadata if not isinstance(one, _OF_OURS)),
     )
+
+
+def _upload_in(members: tuple[Any, ...] | None) -> ValueType | None:
+    """The one member of a union that an upload becomes."""
+    found = [member for member in members or () if kind_of(member) in BINARY_KINDS]
+    return read_type(found[0]) if len(found) == 1 else None
 
 
 _OF_OURS: Final = (Shape, DType, ContentType, Frame)

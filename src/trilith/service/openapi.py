@@ -174,6 +174,7 @@ def _extension(parameter: ParameterDescription) -> dict[str, Any]:
         "required": parameter.required,
         "default": parameter.default,
         "keyword_only": parameter.keyword_only,
+        "upload": parameter.value.upload,
         "schema": parameter.value.schema,
     }
 
@@ -211,6 +212,8 @@ def _file(media: str) -> dict[str, Any]:
 
 
 def _form_field(value: ValueDescription) -> dict[str, Any]:
+    if value.upload:
+        return {"anyOf": [_file("image/*" if value.upload == "image" else "application/octet-stream"), value.schema]}
     if value.kind not in _BINARY_KINDS:
         return value.schema
     one = _file("image/*" if value.kind == "image" else "application/octet-stream")

@@ -48,7 +48,7 @@ def same(one, two) -> bool:
 
 
 @pytest.mark.timeout(120)
-def test_what_the_client_gives_it_gets_back(serve):
+def test_what_the_client_gives_it_gets_back(serve, tmp_path):
     server = serve(f"{APPS}/kinds.py:Kinds")
     cases = {
         "text": TEXT,
@@ -97,6 +97,9 @@ def test_what_the_client_gives_it_gets_back(serve):
         assert looked["mean"].tolist() == [9.0, 8.0, 7.0]
         assert looked["table"].to_dict("list") == {"width": [3]}
         assert looked["note"] == "RGB"
+        note = tmp_path / "note.txt"
+        note.write_text("words")
+        assert [kinds.either("words"), kinds.either(note), kinds.either()] == ["words", "words in a file", "None"]
         assert kinds.split(b"\xff\0") == (b"\xff\0", 2)
         assert kinds.files([Path(__file__)] * 2, note="x") == [Path(__file__).stat().st_size] * 2
 

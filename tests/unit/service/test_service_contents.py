@@ -52,6 +52,11 @@ class Files:
         return f"{None if file is None else file.name} {note}"
 
     @trilith.api
+    def either(self, source: str | pathlib.Path | None = None, picture: Image.Image | list[int] | None = None) -> str:
+        what = source.name if isinstance(source, pathlib.Path) else source
+        return f"{type(source).__name__} {what} {getattr(picture, 'size', picture)}"
+
+    @trilith.api
     async def raw(self, data: Annotated[bytes, trilith.ContentType("application/pdf", "text/*")]) -> int:
         return len(data)
 
@@ -168,6 +173,21 @@ def test_a_result_of_one_type_is_answered_as_that(serve):
         assert Image.open(io.BytesIO(answer.body)).format == "JPEG"
         with pytest.raises(NotAcceptable, match="answers with audio/wav, application/json; Accept has image/png"):
             await host.call("speak", b'{"text": "a"}', accept="image/png")
+
+    serve(Files, scenario)
+
+
+def test_a_file_or_something_else(serve):
+    async def scenario(host):
+        assert (
+            json.loads(await host.body("either", b'{"source": "http://x/a.png", "picture": [1]}'))
+            == "str http://x/a.png [1]"
+        )
+        assert json.loads(await host.body("either", b"{}")) == "NoneType None None"
+        sent = form(("source", "a.txt", "", b"x"), ("picture", "a.png", "image/png", PNG))
+        assert json.loads(await host.body("either", sent, FORM)) == "PosixPath a.txt (2, 2)"
+        text = b'--B\r\ncontent-disposition: form-data; name="source"\r\n\r\nwords\r\n--B--\r\n'
+        assert json.loads(await host.body("either", text, FORM)) == "str words None"
 
     serve(Files, scenario)
 

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import io
 import struct
+import threading
 import zlib
 
 import numpy as np
@@ -254,3 +255,17 @@ def test_a_broken_tiff_writes_nothing_to_stderr(compression, capfd):
     with contextlib.suppress(InvalidInput):
         images.decode_image(bytes(octets))
     assert capfd.readouterr().err == ""
+
+
+def test_a_small_file_is_unfolded_beside_the_loop(call_once, monkeypatch):
+    """Few bytes may become many pixels, and the loop has other calls to see to."""
+    decode, threads = images.decode_image, []
+
+    def watched(body):
+        threads.append(threading.current_thread())
+        return decode(body)
+
+    monkeypatch.setattr(images, "decode_image", watched)
+    assert call_once(Images, "turn", png(), "image/png").meta.content_type == "image/png"
+    assert threads
+    assert threading.main_thread() not in threads

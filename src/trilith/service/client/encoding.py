@@ -57,7 +57,7 @@ def encode_arguments(operation: Operation, arguments: dict[str, Any]) -> Body:
     accept = _accept(operation)
     if operation.taken is not None:
         return _stream(operation, operation.taken, arguments, accept)
-    parameters = {parameter.name: parameter for parameter in operation.parameters}
+    parameters = {one.name: _as_given(one, arguments.get(one.name)) for one in operation.parameters}
     binary = {name for name, value in arguments.items() if value is not None and _is_binary(parameters[name], value)}
     try:
         if len(arguments) == 1 and len(binary) == 1:
@@ -113,6 +113,15 @@ def _accept(operation: Operation) -> str:
     if media.ARROW in operation.offers and not operation.result.many:
         return f"{media.ARROW}, {media.JSON};q=0.5"
     return f"{operation.offers[0]}, */*;q=0.5" if operation.offers else "*/*"
+
+
+def _as_given(parameter: Parameter, value: Any) -> Parameter:
+    """The parameter; where a file may stand instead of JSON, and one does, as one of files."""
+    if not parameter.upload:
+        return parameter
+    image = sys.modules.get("PIL.Image")
+    files = (pathlib.PurePath, bytes, bytearray, memoryview, *(() if image is None else (image.Image,)))
+    return msgspec.structs.replace(parameter, kind=parameter.upload) if isinstance(value, files) else parameter
 
 
 def _is_binary(parameter: Parameter, value: Any) -> bool:

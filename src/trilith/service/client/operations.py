@@ -45,6 +45,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     required: bool = True
     default: Any = None
     keyword_only: bool = False
+    upload: str = ""
     schema: dict[str, Any] = {}
 
 

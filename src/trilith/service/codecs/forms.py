@@ -89,7 +89,7 @@ class FormReader:
         return f"expected {', '.join(self._parameters) or 'none'}"
 
     def _field(self, parameter: ParameterType, parts: list[Part], folder: RequestFolder | None) -> Any:
-        if parameter.value.kind is Kind.JSON:
+        if parameter.value.kind is Kind.JSON and not (parameter.value.upload and parts[0].filename is not None):
             return self._json(parameter, parts)
         values = [self._read_part(parameter, p.body, p.filename, p.content_type, folder) for p in parts]
         if parameter.value.many:

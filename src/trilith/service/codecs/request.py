@@ -52,6 +52,7 @@ class RequestDecoder:
         self._json: Adapter | None = None
         self._restorers: dict[str, Restore] = {}
         self._form: FormReader | None = None
+        self._unfolds = any(p.value.kind in (Kind.IMAGE, Kind.FRAME) for p in signature.parameters)
 
     @property
     def accepts(self) -> list[str]:
@@ -61,7 +62,13 @@ class RequestDecoder:
     @property
     def files(self) -> bool:
         """Whether there are uploads that become files."""
-        return any(p.value.kind is Kind.FILE for p in self._signature.parameters)
+        values = [parameter.value for parameter in self._signature.parameters]
+        return any(one.kind is Kind.FILE for value in values for one in (value, value.upload) if one is not None)
+
+    @property
+    def unfolds(self) -> bool:
+        """Whether a small body may become a large value: pictures and frames are compressed."""
+        return self._unfolds
 
     def heavy(self, content_type: str) -> bool:
         """Whether reading a large body of that type is better done off the event loop."""
@@ -254,7 +261,7 @@ class RequestDecoder:
         """The value of a parameter that is not JSON, from a body or a part of a form."""
         from trilith.service.codecs.parts import read_part
 
-        value_type = parameter.value
+        value_type = parameter.value.upload or parameter.value
         try:
             value = read_part(value_type, body, filename=filename, content_type=content_type, folder=folder)
         except (InvalidInput, PayloadTooLarge) as error:
@@ -301,7 +308,7 @@ def accepted_types(signature: MethodSignature) -> list[str]:
         found += [media.CSV, media.PARQUET, media.ARROW]
     if signature.text_parameter is not None:
         found.append(media.TEXT)
-    if kinds - {Kind.JSON}:
+    if kinds - {Kind.JSON} or any(parameter.value.upload for parameter in signature.parameters):
         found.append(media.FORM)
     return found
 

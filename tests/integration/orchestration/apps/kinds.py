@@ -150,6 +150,10 @@ class Kinds:
         return [file.stat().st_size for file in files]
 
     @trilith.api
+    def either(self, source: str | Path | None = None) -> str:
+        return f"{source.read_text()} in a file" if isinstance(source, Path) else f"{source}"
+
+    @trilith.api
     def look(self, image: Image.Image) -> Looked:
         frame = pd.DataFrame({"width": [image.width]})
         return Looked(image, np.asarray(image, np.float64).mean(axis=(0, 1)).reshape(-1), frame, image.mode)
