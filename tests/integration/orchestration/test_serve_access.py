@@ -375,7 +375,26 @@ def test_keys_on_the_command_line(tmp_path):
     assert fresh.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_terminal_that_closes_still_ends_the_server(tmp_path):
+def test_by_nohup_the_file_is_read_again_too(tmp_path, tmp_path_factory):
+    keys = Keys(tmp_path / "keys.yaml")
+    keys.add("first", "*")
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what nohup has its child inherit
+    try:
+        ports = ("--http-port", "0", "--grpc-port", "0", "--metrics-port", "0")
+        server = Server([TARGET, *ports, "--api-keys", str(keys.path)], environment(tmp_path_factory.mktemp("run")))
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    try:
+        server.wait_ready()
+        keys.add("second", "*")
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_line("2 keys read from")
+        server.wait_until(lambda: _opens(server, keys.of("second")))
+    finally:
+        server.close()
+
+
+def test_a_terminal_that_closes_still_ends_the_server(tmp_path, tmp_path_factory):
     keys = Keys(tmp_path / "keys.yaml")
     keys.add("first", "*")
     ours, theirs = os.openpty()
@@ -385,7 +404,7 @@ def test_a_terminal_that_closes_still_ends_the_server(tmp_path):
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env=environment(tmp_path),
+        env=environment(tmp_path_factory.mktemp("run")),
     )
     os.close(theirs)
     seen = threading.Event()

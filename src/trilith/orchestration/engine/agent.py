@@ -51,7 +51,8 @@ class Agent:
         """Assigns; `run` begins. `terminal` shows lines to a person; `foreground`: replicas run in this process."""
         self._options = options
         self._keys = None if options.api_keys is None else HeldKeys(Path(options.api_keys))
-        self._had_terminal = has_terminal()
+        # `nohup` has a closed terminal mean nothing.
+        self._outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or not has_terminal()
         self._foreground = foreground
         self._launcher = Launcher(options, foreground=foreground)
         self._terminal = terminal
@@ -88,8 +89,8 @@ class Agent:
         loop = asyncio.get_running_loop()
         with self._launcher:
             for signal_number in () if self._foreground is not None else ENDING:
-                # `nohup` has a closed terminal mean nothing.
-                if signal.getsignal(signal_number) is not signal.SIG_IGN:
+                rereads = signal_number == signal.SIGHUP and self._keys is not None
+                if rereads or signal.getsignal(signal_number) is not signal.SIG_IGN:
                     loop.add_signal_handler(signal_number, self.signalled, signal_number)
             try:
                 self._spawn(self._remind())
@@ -327,7 +328,7 @@ class Agent:
         """A signal came. On the agent's loop."""
         if number == signal.SIGHUP and self._supervision.stopping:
             return  # a terminal that closes says so several times; who wants the end at once says something else
-        if number == signal.SIGHUP and self._keys is not None and (has_terminal() or not self._had_terminal):
+        if number == signal.SIGHUP and self._keys is not None and (self._outlives_terminal or has_terminal()):
             self._spawn(self._read_keys_again(self._keys))
             return
         self._supervision.stop(self._now(), terminated=number != signal.SIGINT)
