@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from trilith.errors import InvalidConfig
+from trilith.errors import InvalidConfig, UnknownReference
 
 if TYPE_CHECKING:
     from trilith.runtime import CheckedModel
@@ -25,6 +25,8 @@ def check(path: Path, /, *, json: Annotated[bool, Parameter(negative="")] = Fals
         Print JSON instead of text.
     """
     found = _checked(path)
+    if not found:
+        raise UnknownReference(f"{path}: there is no model in it; a model is a folder NAME/VERSION with a model file")
     if json:
         _print_json(found)
     else:

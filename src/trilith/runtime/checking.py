@@ -18,12 +18,12 @@ from trilith.runtime.backends.files import what_lies_at
 from trilith.runtime.backends.parameters import unknown_parameters
 from trilith.runtime.folders import find_models
 from trilith.runtime.idle_fields import idle_fields
+from trilith.runtime.meaning import meaning
 from trilith.runtime.model_convert import said_name
 from trilith.runtime.onnx_parameters import PARAMETERS, onnx_session
 from trilith.runtime.repository import (
     PBTXT,
     YAML,
-    ModelPlan,
     is_version,
     plan_model,
     read_labels,
@@ -78,6 +78,8 @@ def check_models(path: Path) -> list[CheckedModel]:
             return [_check(name or path.resolve().name, [path])]
     except OSError as error:
         raise UnknownReference(f"{path}: cannot be looked at: {error.filename}: {error.strerror}") from error
+    if is_version(path.name):
+        raise UnknownReference(f"{path}: is the folder of a version; name that of its model: {path.parent}")
     left_out: list[CheckedModel] = []
     found = find_models([path], lambda folder, why: left_out.append(_left_out(folder, why)))
     checked = [_check(name, folders) for name, folders in found.items()]
@@ -128,41 +130,9 @@ def _check(name: str, folders: list[Path]) -> CheckedModel:
         advice=list(_advice(plan.spec)),
         backend=plan.spec.backend,
         versions=[file.version for file in plan.files],
-        meaning=list(_meaning(plan)),
+        meaning=list(meaning(plan)),
         without_effect=[*_without_effect(plan.spec), *_meant_for_session(plan.spec)],
     )
-
-
-def _meaning(plan: ModelPlan) -> Iterator[str]:
-    spec, queue = plan.spec, plan.spec.queue
-    versions = ", ".join(str(file.version) for file in plan.files)
-    yield f"Backend {spec.backend}; version{'s' if len(plan.files) > 1 else ''} {versions} would be served."
-    if spec.source is not None:
-        yield f"The model file is fetched from {spec.source.reference}" + (
-            " and its digest is checked." if spec.source.sha256 else "; say `sha256`, so that it is checked."
-        )
-    if spec.max_batch_size == 0:
-        yield "Requests bring the full shape: there is no batch dimension, and requests are not joined."
-    else:
-        most = "as many rows as the model file allows" if spec.max_batch_size is None else f"{spec.max_batch_size} rows"
-        joined = "Requests are joined to batches" if queue.batching else "Each request runs alone"
-        yield f"{joined}; a request may bring up to {most}."
-    for kind, tensors in (("Input", spec.inputs), ("Output", spec.outputs)):
-        for tensor in tensors:
-            shape = "the model's own shape" if tensor.dims is None else f"shape {_shape(tensor.dims, spec)}"
-            inside = "" if tensor.reshape is None else f"; the model has it as {_shape(tensor.reshape, spec)}"
-            yield f"{kind} {tensor.name}: {tensor.datatype or 'the type of the model'}, {shape}{inside}."
-    if queue.batching and queue.max_wait_s:
-        yield f"A batch that is not full waits up to {queue.max_wait_s * 1e3:g} ms for company."
-    if queue.max_queue_size:
-        yield f"At most {queue.max_queue_size} requests wait; more are refused."
-    count = spec.instances.count
-    yield f"{count} batches run at the same time." if count > 1 else "One batch runs at a time."
-
-
-def _shape(dims: tuple[int, ...], spec: ModelSpec) -> str:
-    sizes = ["any" if size == -1 else str(size) for size in dims]
-    return f"[{', '.join(sizes if spec.max_batch_size == 0 else ['rows', *sizes])}]"
 
 
 def _without_effect(spec: ModelSpec) -> Iterator[str]:
@@ -171,7 +141,7 @@ def _without_effect(spec: ModelSpec) -> Iterator[str]:
     if spec.graph_level and spec.backend != "onnxruntime":
         yield f"optimization.graph.level has no effect: it means nothing to the backend {spec.backend}"
     for key, meant in unknown_parameters(spec.backend, spec.parameters):
-        if not meant:
+        if not meant and spec.backend != "python":  # there they are the model's own
             yield f"parameters.{key} has no effect: the backend {spec.backend} does not know it; clients can read it"
 
 
@@ -191,7 +161,9 @@ def _advice(spec: ModelSpec) -> Iterator[str]:
         if meant:
             yield f"parameters.{key} means nothing to the backend {spec.backend}; did you mean '{meant}'?"
     declared = [tensor for tensor in (*spec.inputs, *spec.outputs) if tensor.dims is not None]
-    if spec.max_batch_size and declared and all(tensor.dims and tensor.dims[0] == -1 for tensor in declared):
+    begun = [tensor.dims for tensor in declared if tensor.dims and tensor.dims[0] == -1]
+    # A single -1 is usual: any number of texts, or of samples.
+    if spec.max_batch_size and begun and len(begun) == len(declared) and max(map(len, begun)) > 1:
         names = ", ".join(tensor.name for tensor in declared)
         yield (
             f"dims of {names} begin with -1 although max_batch_size is {spec.max_batch_size}: the batch dimension is "

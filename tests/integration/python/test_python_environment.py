@@ -78,6 +78,9 @@ def test_what_cannot_be_installed_is_one_clear_error(repository, run):
             reason = runtime.model("lost").reason
             assert "pip could not install what it lists" in reason
             assert "nowhere-to-be-found" in reason
+            [entry] = await runtime.repository.index(ready_only=False)
+            assert "(No matching distribution found for nowhere-to-be-found); without a network" in entry["reason"]
+            assert entry["reason"].endswith("--find-links)")
 
     run(main())
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,78 @@ def test_the_command_line(tmp_path, capsys):
     target = tmp_path / "out.yaml"
     assert make_app()(["models", "convert", str(tmp_path / "good"), str(target)]) == 0
     assert target.read_text().startswith("backend: identity\n")
+
+
+def test_nothing_to_check_is_an_error(tmp_path):
+    write(tmp_path / "models", "m", "", "1", filename="model.yaml")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(UnknownReference, match="there is no model in it"):
+        make_app()(["models", "check", str(tmp_path / "none")])
+    with pytest.raises(UnknownReference, match=r"the folder of a version; name that of its model: .*/m"):
+        check_models(tmp_path / "models" / "m" / "1")
+
+
+def test_padding_reductions_and_open_sizes_in_words(tmp_path):
+    config = """
+inputs:
+  - {name: tokens, pad: {axis: 0, value: 2, multiple_of: 4, mask: mask, lengths: counts}}
+  - {name: rest, datatype: INT64, pad: {axis: 1, buckets: [8, 16]}}
+outputs:
+  - {name: scores, unpad: {axis: 0, input: tokens, divide_by: 2}}
+  - {name: classes, reduce: argmax}
+"""
+    write(tmp_path, "m", config, "1", filename="model.yaml")
+    (found,) = check_models(tmp_path)
+    assert found.meaning[1:-3] == [
+        "Requests are joined to batches; a request may bring up to 4 rows, if the model file has a batch dimension of "
+        "any size.",
+        "Input tokens: type and shape are those in the model file.",
+        "Requests of different lengths share batches: tokens is filled along axis 0 with 2 up to the next multiple of "
+        "4.",
+        "Input mask is made, and not sent: 1 where a request's own data is, 0 where it was filled.",
+        "Input counts is made, and not sent: each row's own length.",
+        "Input rest: INT64, the shape in the model file.",
+        "Requests of different lengths share batches: rest is filled along axis 1 with 0 up to the next of 8, 16.",
+        "Output scores: type and shape are those in the model file.",
+        "Output scores is cut back along axis 0 to the request's own length of tokens, divided by 2.",
+        "Output classes.index: type and shape are those in the model file.",
+    ]
+    assert "Of the output classes of the model file only the argmax leaves: its index and its value." in found.meaning
+
+
+PYTHON_MODEL = "class TritonPythonModel:\n    def execute(self, requests): {body}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        (PYTHON_MODEL.format(body="return []"), ""),
+        ("from elsewhere import TritonPythonModel\n", ""),
+        ("class Other: ...\nTritonPythonModel = Other\n", ""),
+        ("class Other: ...\n", "has no class TritonPythonModel"),
+        ("class TritonPythonModel\n", "is no Python that can be read: expected ':'"),
+        (PYTHON_MODEL.format(body="return [pb_utils.InferenceRequest('m').exec()]"), r":2: exec: asking another model"),
+        (PYTHON_MODEL.format(body="r = InferenceRequest('m'); r.async_exec()"), r"model.py:2: async_exec: .*scripting"),
+        (PYTHON_MODEL.format(body="exec('x')"), ""),
+    ],
+)
+def test_a_model_py_is_read_and_not_run(tmp_path, source, problem):
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / "m" / "1" / "model.py").write_text(source)
+    (tmp_path / "m" / "config.pbtxt").write_text(
+        'backend: "python" parameters { key: "sep" value: { string_value: "," } }'
+    )
+    (found,) = check_models(tmp_path)
+    assert found.ok is (not problem)
+    assert re.search(problem, found.problem)
+    assert found.without_effect == []  # a parameter of a model.py is its own
+
+
+def test_any_number_of_texts_is_meant(tmp_path):
+    texts = 'max_batch_size: 8 dynamic_batching {} input { name: "x" data_type: TYPE_STRING dims: [ -1 ] }'
+    write(tmp_path, "m", texts, "1")
+    (found,) = check_models(tmp_path)
+    assert found.advice == []
 
 
 def test_what_is_neither_folder_nor_file(tmp_path):

@@ -104,5 +104,8 @@ def _check_fil(file: ModelFile) -> None:
 
 def _check_python(file: ModelFile) -> None:
     from trilith.runtime.backends.python.loading import life_limits
+    from trilith.runtime.backends.python.source import check_source
 
     life_limits(file)
+    if file.path is not None:
+        check_source(file.path)

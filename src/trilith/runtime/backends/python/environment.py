@@ -34,6 +34,7 @@ from trilith.runtime.sources.cache import cache_root
 REQUIREMENTS: Final = "requirements.txt"
 _COMPLETE: Final = "trilith-complete"
 _LAST_LINES: Final = 15
+_REASON: Final = "ERROR: "
 _log: Final = logging.getLogger("trilith.runtime")
 
 
@@ -114,11 +115,12 @@ def _run(model: str, requirements: Path, command: list[str]) -> None:
         check=False,
     )
     if done.returncode:
-        said = "\n".join(done.stdout.decode(errors="replace").strip().splitlines()[-_LAST_LINES:])
+        lines = done.stdout.decode(errors="replace").strip().splitlines()[-_LAST_LINES:]
+        reason = next((line.removeprefix(_REASON) for line in reversed(lines) if line.startswith(_REASON)), "")
         step = "pip could not install what it lists" if "pip" in command else "no virtual environment could be made"
         raise SetupError(
-            f"model '{model}': {requirements}: {step}; without a network, name a folder of wheels in it "
-            f"(--no-index, --find-links). The last words were:\n{said}"
+            f"model '{model}': {requirements}: {step}{reason and f' ({reason})'}; without a network, name a folder of "
+            "wheels in it (--no-index, --find-links); its last words were:\n" + "\n".join(lines)
         )
 
 
