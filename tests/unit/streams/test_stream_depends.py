@@ -12,8 +12,9 @@ import pytest
 import trilith
 from trilith.errors import InvalidInput
 from trilith.service import InProcessResolver, ServiceHost, StreamServiceCall, spec_of
+from trilith.service.bridge import background
 from trilith.service.remote import RemoteServiceCaller
-from trilith.service.streams.bridge import in_one_thread
+from trilith.service.streams.bridge import BlockingItems, from_loop, in_one_thread
 from trilith.testing.streams import MemoryStream
 from trilith.wire.calls import CallMeta
 
@@ -276,5 +277,48 @@ def test_calls_to_another_process_carry_items_both_ways():
             await asyncio.sleep(0.001)
         assert isinstance(metas[0], CallMeta)
         await host.stop()
+
+    asyncio.run(main())
+
+
+def test_one_task_drives_an_iterator_for_a_thread():
+    tasks = set()
+
+    async def numbers():
+        try:
+            async with asyncio.timeout(60):  # which wants to be left in the task that entered it
+                for number in range(1000):
+                    tasks.add(asyncio.current_task())
+                    yield number
+        finally:
+            tasks.add(asyncio.current_task())
+
+    items = BlockingItems(numbers, background.loop())
+    assert [next(items) for _ in range(40)] == list(range(40))
+    items.close()
+    assert len(tasks) == 1
+    assert list(items) == []
+    assert list(BlockingItems(numbers, background.loop())) == list(range(1000))
+
+
+def test_an_iterator_that_fails_for_a_thread_raises_there():
+    async def numbers():
+        yield 1
+        raise LookupError("mine")
+
+    items = BlockingItems(numbers, background.loop())
+    assert next(items) == 1
+    with pytest.raises(LookupError, match="mine"):
+        next(items)
+    assert list(items) == []
+
+
+def test_an_iterator_of_another_loop_is_read_on_this_one():
+    async def numbers():
+        for number in range(100):
+            yield number
+
+    async def main():
+        assert [number async for number in from_loop(numbers, background.loop())] == list(range(100))
 
     asyncio.run(main())

@@ -72,37 +72,112 @@ async def in_one_thread(make: Callable[[], Iterable[Any]]) -> AsyncIterator[Any]
         await asyncio.shield(worker)
 
 
-class BlockingItems(Iterator[Any]):
-    """The items of an asynchronous iterator on another thread's loop, for a thread that waits for each."""
+class _Pump:
+    """Drives an asynchronous iterator in one task of its loop, ahead of the thread that reads by a bounded queue."""
 
     def __init__(self, make: Callable[[], AsyncIterable[Any]], loop: asyncio.AbstractEventLoop) -> None:
         self._make = make
         self._loop = loop
-        self._items: AsyncIterator[Any] | None = None
+        self._changed = threading.Condition()
+        self._queue: deque[Any] = deque()
+        self._room = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+        self._begun = self._left = self._over = False
+
+    def item(self) -> Any:
+        """The next item, from the thread; `_END` at the end. Raises what the iterator raised."""
+        with self._changed:
+            if self._left:
+                return _END
+            if not self._begun:
+                self._begun = True
+                self._loop.call_soon_threadsafe(self._begin)  # in a copy of this thread's context
+            while not (self._queue or self._over):
+                self._changed.wait()
+            if self._queue:
+                item = self._queue.popleft()
+                if len(self._queue) == _QUEUED // 2:
+                    self._loop.call_soon_threadsafe(self._room.set)
+                return item
+            failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        return _END
+
+    def leave(self) -> None:
+        """Nobody reads any more; from any thread."""
+        with self._changed:
+            if self._left or self._over or not self._begun:
+                self._left = True
+                return
+            self._left = True
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def wait_over(self) -> None:
+        """Returns when the iterator is closed; from the thread."""
+        with self._changed:
+            while self._begun and not self._over:
+                self._changed.wait()
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._run())
+        if self._left:
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        try:
+            items = aiter(self._make())
+            try:
+                async for item in items:
+                    with self._changed:
+                        self._queue.append(item)
+                        self._changed.notify()
+                        full = len(self._queue) >= _QUEUED
+                    if full:
+                        self._room.clear()
+                        if len(self._queue) >= _QUEUED:
+                            await self._room.wait()
+            finally:
+                close = getattr(items, "aclose", None)
+                if close is not None:
+                    await close()
+        except BaseException as error:  # noqa: BLE001  the user's iterator: whatever it raises is for who reads it
+            self._failure = None if self._left else error
+        finally:
+            with self._changed:
+                self._over = True
+                self._changed.notify_all()
+
+
+class BlockingItems(Iterator[Any]):
+    """The items of an asynchronous iterator on another thread's loop, for a thread that waits for each.
+
+    It begins with the first step. One that is dropped is left.
+    """
+
+    def __init__(self, make: Callable[[], AsyncIterable[Any]], loop: asyncio.AbstractEventLoop) -> None:
+        self._pump = _Pump(make, loop)
 
     def __iter__(self) -> BlockingItems:
         return self
 
     def __next__(self) -> Any:
         """The next item; waits for it."""
-        item = asyncio.run_coroutine_threadsafe(self._step(), self._loop).result()
+        item = self._pump.item()
         if item is _END:
             raise StopIteration
         return item
 
-    async def _step(self) -> Any:
-        if self._items is None:
-            self._items = aiter(self._make())
-        return await anext(self._items, _END)
-
     def close(self) -> None:
-        """Leaves it: what makes its items is stopped."""
-        asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
-
-    async def _leave(self) -> None:
-        close = getattr(self._items, "aclose", None)
-        if close is not None:
-            await close()
+        """Leaves it; returns when what made its items has stopped."""
+        self._pump.leave()
+        self._pump.wait_over()
 
     def __enter__(self) -> BlockingItems:
         return self
@@ -110,19 +185,13 @@ class BlockingItems(Iterator[Any]):
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        self._pump.leave()
 
-async def from_loop(make: Callable[[], AsyncIterable[Any]], loop: asyncio.AbstractEventLoop) -> AsyncIterator[Any]:
-    """The items of an asynchronous iterator on another thread's loop."""
-    items = BlockingItems(make, loop)
-    try:
-        while True:
-            step = asyncio.run_coroutine_threadsafe(items._step(), loop)
-            item = await asyncio.wrap_future(step)
-            if item is _END:
-                return
-            yield item
-    finally:
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(items._leave(), loop))
+
+def from_loop(make: Callable[[], AsyncIterable[Any]], loop: asyncio.AbstractEventLoop) -> AsyncIterator[Any]:
+    """The items of an asynchronous iterator on another thread's loop, for a loop of this one."""
+    return in_one_thread(lambda: BlockingItems(make, loop))
 
 
 async def _from_plain(items: Iterable[Any]) -> AsyncIterator[Any]:
