@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from trilith.errors import InvalidConfig
 from trilith.service.spec import ServiceSpec
+
+if TYPE_CHECKING:
+    from trilith.service.proto.binding import Binding
 
 _log: Final = logging.getLogger("trilith.service")
 _OWN: Final = ("inference.GRPCInferenceService", "grpc.health.v1.Health")
@@ -51,7 +54,9 @@ def describe_grpc(specs: Iterable[ServiceSpec]) -> dict[str, GrpcDescription]:
     for number, spec in enumerate(specs):
         if number and not spec.options.proto:
             continue  # only the root is public
-        binding = spec.grpc
+        binding = _binding(spec)
+        if binding is None:
+            continue
         if binding.left_out and not spec.options.proto:
             _log.info("%s: not offered over gRPC: %s", spec.name, "; ".join(binding.left_out))
         if not binding.methods:
@@ -69,3 +74,14 @@ def describe_grpc(specs: Iterable[ServiceSpec]) -> dict[str, GrpcDescription]:
             descriptor_set=binding.descriptor_set,
         )
     return found
+
+
+def _binding(spec: ServiceSpec) -> Binding | None:
+    """How a service is served over gRPC. What nobody asked for must not keep it from being served otherwise."""
+    if spec.options.proto:
+        return spec.grpc
+    try:
+        return spec.grpc
+    except Exception:  # noqa: BLE001  a mistake of ours in what is derived; it is logged, and HTTP goes on
+        _log.exception("%s cannot be offered over gRPC; please report this", spec.name)
+        return None

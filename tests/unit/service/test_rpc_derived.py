@@ -468,3 +468,17 @@ def test_a_function_is_a_service_with_one_rpc():
 
     binding = spec_of(echo).grpc
     assert (binding.name, binding.methods["echo"].rpc) == ("echo.Echo", "Echo")
+
+
+def test_a_mistake_in_what_nobody_asked_for_keeps_no_service_from_http(monkeypatch, caplog):
+    def broken(spec):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr("trilith.service.proto.binding.bind", broken)
+
+    @trilith.service
+    def echo(x: int) -> int:
+        return x
+
+    assert describe(echo).root.grpc is None
+    assert "echo cannot be offered over gRPC" in caplog.text
