@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from trilith.cli.call_place import DEFAULT_URL, read_place, running_servers
+from trilith.cli.call_place import DEFAULT_URL, Place, read_place, running_servers
 from trilith.errors import TrilithError
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ def _option(context: CompletionContext, name: str) -> str:
 
 
 def _asked(url: str) -> tuple[str, list[Operation]]:
-    from trilith.service.client import remote_methods
+    from trilith.cli.call import open_methods
 
     try:
-        with remote_methods(url, timeout_s=_WITHIN_S) as methods:
+        with open_methods(Place(url=url), headers={}, timeout_s=_WITHIN_S, tls_ca=None, models=()) as methods:
             return methods.name, list(methods.operations)
     except TrilithError:
         return "", []

@@ -101,3 +101,23 @@ def test_what_a_shell_offers(desk):
     assert offered("call", "Desk/greet", "") == ["name=", "times="]
     assert offered("call", "Desk/greet", "name=A", "") == ["name=", "times="]
     assert offered("call", "desk.py:Desk/greet", "") == []
+
+
+def test_a_server_that_wants_a_key(tmp_path, monkeypatch, serve):
+    monkeypatch.chdir(tmp_path)
+    Path("desk.py").write_text(APP)
+    made = subprocess.run(
+        [sys.executable, "-P", "-m", "trilith", "keys", "new", "ann", "--scope", "*", "--file", "keys.yaml"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    key = next(word for word in made.stdout.split() if word.startswith("trilith_"))
+    desk = serve("desk.py:Desk", "--api-keys", "keys.yaml")
+    status, _, err = trilith(desk, "call", "Desk/greet", "name=Ann")
+    assert status == 2
+    assert "key" in err
+    assert trilith(desk, "call", "Desk/greet", "name=Ann", "--header", f"x-api-key: {key}")[:2] == (0, "hello Ann\n")
+    monkeypatch.setenv("TRILITH_API_KEY", key)
+    assert trilith(desk, "call", "Desk/greet", "name=Ann")[:2] == (0, "hello Ann\n")
+    assert "Desk/greet" in trilith(desk, "__complete", "call", "")[1]

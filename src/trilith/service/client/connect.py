@@ -18,7 +18,7 @@ import msgspec
 
 from trilith.errors import TrilithError, Unsupported
 from trilith.service.client.address import path_hint, server_address
-from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments
+from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments, is_told
 from trilith.service.client.late import LateCall
 from trilith.service.client.operations import Operation, read_operations
 from trilith.service.client.patience import Patience, checked_timeout
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 DOCUMENT: Final = "/openapi.json"
 """Where a server says what it offers."""
+
+_SAYS_WHY: Final = (401, 403, 429, 503)
 
 
 class _Methods(abc.ABC):
@@ -126,8 +128,15 @@ def _value(operation: Operation, answered: Answered) -> Any:
 
 
 def operations_of(url: str, answered: Answered) -> list[Operation]:
-    """The methods that a server's answer to `DOCUMENT` describes. Raises Unsupported: it is none of Trilith's."""
-    status, _, body, _ = answered
+    """The methods that a server's answer to `DOCUMENT` describes.
+
+    Raises:
+        Unsupported: it is none of Trilith's.
+        TrilithError: the server does not say, and why: it wants a key, or has no time now.
+    """
+    status, _, body, refused = answered
+    if status in _SAYS_WHY and is_told(body):
+        raise decode_error(status, body, refused.retry_after)
     if status != 200:
         raise Unsupported(f"{url}/openapi.json answered {status}: not a service of Trilith{path_hint(url)}")
     try:

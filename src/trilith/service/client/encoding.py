@@ -271,6 +271,14 @@ def _special(value: Any, result: Part) -> Any:
     return raw
 
 
+def is_told(body: bytes) -> bool:
+    """Whether a body is an error as Trilith tells it: other servers have statuses too."""
+    try:
+        return "code" in msgspec.json.decode(body)["error"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return False
+
+
 def decode_error(status: int, body: bytes, retry_after: str | None) -> TrilithError:
     """The error that an answer of a status of 400 or above tells."""
     retry_after_s = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
