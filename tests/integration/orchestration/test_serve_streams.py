@@ -212,7 +212,7 @@ def test_what_is_sent_after_the_answer_is_dropped(streams):
 
 
 def test_a_client_that_does_not_read_holds_its_generator_alone(streams):
-    made = streams.post("/closings")[1][0]
+    made, closed, _ = streams.post("/closings")[1]
     with contextlib.closing(socket.create_connection(("127.0.0.1", streams.http), 20)) as client:
         body = json.dumps({"n": 10**9, "size": 10_000}).encode()
         client.sendall(b"POST /count HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n" % len(body))
@@ -227,7 +227,8 @@ def test_a_client_that_does_not_read_holds_its_generator_alone(streams):
         streams.wait_until(stands_still)
         assert counts[-1] - made < 3000
         assert len(lines(streams, "/count", {"n": 500})) == 500
-    streams.wait_until(lambda: lines(streams, "/plain", {"n": 3}) == [0, 1, 2])
+    streams.wait_until(lambda: streams.post("/closings")[1][1] == closed + 2)  # it went: of that too
+    assert lines(streams, "/plain", {"n": 3}) == [0, 1, 2]
 
 
 def memory_bytes(*pids):
