@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, status_c
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance]
 
-EXACT = [*("/number", "/text", "/root", "/animal", "/tree", "/person", "/pair", "/anything", "/points")]
+EXACT = ["/number", "/text", "/root", "/animal", "/tree", "/person", "/pair", "/anything"]
 """What the document says of these is all that there is to say: whatever it allows is accepted."""
 
 
@@ -52,7 +52,7 @@ def try_out(operation: Any, document: dict[str, Any]) -> set[int]:
     """The statuses of some requests, each answer of which is as the document says."""
     seen: set[int] = set()
 
-    @settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=5, deadline=None, database=None, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(operation.as_strategy())
     def check(case):
         response = case.call()

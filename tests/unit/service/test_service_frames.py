@@ -86,7 +86,7 @@ def framed(rows: list[dict[str, Any]]) -> pd.DataFrame:
 def test_a_frame_goes_out_and_in_as_it_is(content_type, batched):
     decoder, encoder, _ = codecs(Declared, batched)
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=8, deadline=None)
     @given(ROWS)
     def check(rows):
         frame = framed(rows)
@@ -104,7 +104,7 @@ def test_each_form_in_json(orient):
     annotation = Annotated[pd.DataFrame, trilith.Frame(columns=COLUMNS, orient=orient)]
     decoder, encoder, _ = codecs(annotation)
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=8, deadline=None)
     @given(ROWS)
     def check(rows):
         frame = framed(rows)
@@ -116,7 +116,7 @@ def test_each_form_in_json(orient):
     check()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(ROWS)
 def test_a_frame_goes_from_service_to_service_as_it_is(rows):
     for annotation, value in ((Declared, framed(rows)), (pa.Table, pa.Table.from_pylist(rows, schema=SCHEMA))):
@@ -428,7 +428,7 @@ def test_damaged_files_are_refused_in_words(kind):
     decoder = codecs(pd.DataFrame)[0]
     refused: list[str] = []
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(st.data())
     def check(data):
         at = data.draw(st.integers(0, len(whole) - 1))

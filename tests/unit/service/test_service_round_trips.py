@@ -308,7 +308,7 @@ def test_what_goes_out_comes_in(case, batched):
     codec = codecs(annotation, batched)
     same = same or (lambda one, two: one == two and type(one) is type(two))
 
-    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
     @given(values)
     def check(value):
         for offered in codec.encoder._offered:
