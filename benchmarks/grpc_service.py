@@ -45,7 +45,7 @@ def served() -> Iterator[tuple[int, int]]:
                 if "ready: " in line:
                     break
             else:
-                raise SystemExit("the server did not become ready")
+                raise SystemExit(f"the server ended with status {server.wait()} before it was ready")
             yield server.pid, int(line.split("gRPC ", 1)[1].split()[0].rsplit(":", 1)[1])
         finally:
             server.send_signal(signal.SIGTERM)

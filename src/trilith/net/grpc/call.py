@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -200,11 +199,11 @@ class GrpcCall:
 
     @property
     def request_id(self) -> str:
-        """The client's `x-request-id` when it sent a usable one, else a random one."""
+        """The client's `x-request-id` when it sent a usable one, else a new one."""
         if self._request_id is None:
             given = self.header(b"x-request-id") or b""
             usable = given.isascii() and 0 < len(given) <= _MAX_REQUEST_ID_BYTES and given.decode("ascii").isprintable()
-            self._request_id = given.decode("ascii") if usable else uuid.uuid4().hex
+            self._request_id = given.decode("ascii") if usable else self.sink.next_request_id()
         return self._request_id
 
     def reply(self, message: bytes | bytearray | memoryview, *, trailers: Sequence[Field] = ()) -> None:

@@ -26,6 +26,10 @@ class CallSink(Protocol):
         """The client's certificate as `ssl.SSLSocket.getpeercert` gives it."""
         ...
 
+    def next_request_id(self) -> str:
+        """An id for a call whose client gave none."""
+        ...
+
     def send_reply(self, call: GrpcCall, message: bytes, trailers: Sequence[Field]) -> None:
         """Sends what is left of head, message and trailers."""
         ...

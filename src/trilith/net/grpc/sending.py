@@ -50,6 +50,10 @@ class CallSender:
         found = None if self.transport is None else self.transport.get_extra_info("peercert")
         return found or None
 
+    def next_request_id(self) -> str:
+        """See `CallSink`."""
+        return self._server.next_request_id()
+
     def send_reply(self, call: GrpcCall, message: bytes, trailers: Sequence[Field]) -> None:
         """See `CallSink`."""
         if len(message) > self._max_bytes:

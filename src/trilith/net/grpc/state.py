@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Container, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ class ServerState:
     """One server's application, bounds, counts and open connections."""
 
     __slots__ = (
+        "_id_prefix",
+        "_id_sequence",
         "admit",
         "app",
         "buffered_bytes",
@@ -68,8 +71,15 @@ class ServerState:
         self.draining = False
         self.changed = asyncio.Event()
         """Set when a connection ended, or began to refuse calls."""
+        self._id_prefix = secrets.token_hex(6) + "-"
+        self._id_sequence = 0
         self.buffered_bytes = 0
         """Octets of messages half received or not taken, of all connections."""
+
+    def next_request_id(self) -> str:
+        """A request id that is unique to this server's life, and unlikely anywhere else."""
+        self._id_sequence += 1
+        return f"{self._id_prefix}{self._id_sequence:x}"
 
     def room(self) -> int:
         """How many connections more may be open."""
