@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -52,17 +53,29 @@ _FAILURES: Final[dict[type[errors.TrilithError], str]] = {
 }
 
 
-def openapi_document(description: AppDescription, *, version: str = "1") -> dict[str, Any]:
+_ACCESS: Final[dict[type[errors.TrilithError], str]] = {
+    errors.Unauthenticated: "No key was sent, or one that is not known or has expired.",
+    errors.Forbidden: "The key does not open this method.",
+}
+_KEY_SCHEMES: Final = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+}
+
+
+def openapi_document(description: AppDescription, *, version: str = "1", keys: bool = False) -> dict[str, Any]:
     """The document, JSON-able.
 
     Args:
         description: of the application.
         version: the application's own version.
+        keys: callers need an API key.
     """
+    failures = {**_ACCESS, **_FAILURES} if keys else _FAILURES
     paths = {}
     for method in description.root.methods:
         for position, route in enumerate(method.routes):
-            paths[route] = {"post": _operation(description, method, alias=position > 0)}
+            paths[route] = {"post": _operation(description, method, failures, alias=position > 0)}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -71,19 +84,29 @@ def openapi_document(description: AppDescription, *, version: str = "1") -> dict
             **({"description": description.root.documentation} if description.root.documentation else {}),
         },
         "paths": paths,
-        "components": {"schemas": {**description.definitions, "TrilithError": _ERROR}},
+        "components": {
+            "schemas": {**description.definitions, "TrilithError": _ERROR},
+            **({"securitySchemes": _KEY_SCHEMES} if keys else {}),
+        },
+        **({"security": [{name: []} for name in _KEY_SCHEMES]} if keys else {}),
         "x-trilith": {"services": [service.name for service in description.services]},
     }
 
 
-def _operation(description: AppDescription, method: MethodDescription, *, alias: bool) -> dict[str, Any]:
+def _operation(
+    description: AppDescription,
+    method: MethodDescription,
+    failures: Mapping[type[errors.TrilithError], str],
+    *,
+    alias: bool,
+) -> dict[str, Any]:
     summary, _, rest = method.documentation.partition("\n")
     responses = {
         str(status_of(kind)): {
             "description": text,
             "content": {_JSON: {"schema": {"$ref": "#/components/schemas/TrilithError"}}},
         }
-        for kind, text in _FAILURES.items()
+        for kind, text in failures.items()
     }
     operation: dict[str, Any] = {
         "operationId": f"{description.name}.{method.name}" + (".alias" if alias else ""),

@@ -154,6 +154,15 @@ def test_what_is_open(served):
     assert server.get("/metrics", port=server.metrics)[0] == 200
 
 
+def test_the_api_says_that_it_wants_a_key(served):
+    server, _ = served
+    validator = pytest.importorskip("openapi_spec_validator")
+    document = json.loads(server.get("/openapi.json")[1])
+    validator.validate(document)
+    assert document["components"]["securitySchemes"]["bearer"] == {"type": "http", "scheme": "bearer"}
+    assert {"401", "403", "429"} <= set(document["paths"]["/heard"]["post"]["responses"])
+
+
 def test_a_body_that_is_too_long_for_its_key(served):
     server, keys = served
     answer, body = post(server, "/size", keys.of("small"), {"text": "x" * 2000})

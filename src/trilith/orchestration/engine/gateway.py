@@ -126,7 +126,12 @@ class Gateway:
         )
         front.starting = not arguments.repositories
         self._pages = OwnPages(
-            front, self._router, self._runtime, self._metrics, application_comes=not arguments.repositories
+            front,
+            self._router,
+            self._runtime,
+            self._metrics,
+            application_comes=not arguments.repositories,
+            keys=arguments.has_keys,
         )
         http_limits, grpc_limits, admin_limits = _limits(arguments.max_body_bytes)
         self._grpc_front = GrpcFront(

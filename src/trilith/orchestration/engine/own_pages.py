@@ -32,8 +32,16 @@ class OwnPages:
     """
 
     def __init__(
-        self, front: HttpFront, router: Router, runtime: Runtime, metrics: Metrics, *, application_comes: bool
+        self,
+        front: HttpFront,
+        router: Router,
+        runtime: Runtime,
+        metrics: Metrics,
+        *,
+        application_comes: bool,
+        keys: bool,
     ) -> None:
+        """`application_comes`: there will be one. `keys`: callers need an API key."""
         self.application: Application | None = None
         self.rows: list[ReplicaRow] = []
         self._front = front
@@ -41,6 +49,7 @@ class OwnPages:
         self._runtime = runtime
         self._metrics = metrics
         self._application_comes = application_comes
+        self._keys = keys
         self._scraped = b""  # what /metrics says in this turn of the loop
         front.serve_plain("/livez", lambda request: request.respond(200, b'{"live":true}'))
         front.serve_plain("/readyz", self._readyz)
@@ -88,7 +97,7 @@ class OwnPages:
         if self.application is None:
             request.respond_error(NotFound("there is no service here yet; models are at /v2"))
         else:
-            request.respond(200, msgspec.json.encode(openapi_document(self.application.description)))
+            request.respond(200, msgspec.json.encode(openapi_document(self.application.description, keys=self._keys)))
 
     def _docs(self, request: HttpRequest) -> None:
         if self.application is None:
