@@ -98,23 +98,25 @@ class HostedMethod:
 
             self._inference = InferenceCodec(signature, self.where) if reads_messages(signature) else None
 
-    def short_way(self, meta: CallMeta) -> ShortWay | None:
+    def short_way(self, call: ServiceCall) -> ShortWay | None:
         """How a call can be answered in one step on the loop; None: it cannot, or more is asked for."""
+        meta = call.meta
         way = self._short.get(meta.content_type)
         if way is None or meta.trace or meta.query:
             return None
         if way.result is PLAIN_RESULT:
             accept = meta.headers.get("accept") if meta.headers else None
             return way if accept is None or accept in (_ANYTHING, JSON) else None
-        return way
+        return way if len(call.buffers[0]) <= _LARGE_BYTES else None
 
     def heavy_body(self, call: ServiceCall) -> bool:
         """Whether decoding this body would hold up an event loop."""
         if self._decoder.unfolds:
             return True
+        is_message = call.meta.content_type == MESSAGE_CONTENT_TYPE
         if sum(len(buffer) for buffer in call.buffers) <= _LARGE_BYTES:
-            return call.meta.content_type == MESSAGE_CONTENT_TYPE and self._messages is None
-        return self._decoder.heavy(call.meta.content_type)
+            return is_message and self._messages is None
+        return is_message or self._decoder.heavy(call.meta.content_type)
 
     def decode(self, call: ServiceCall) -> Arguments:
         """The arguments of a call.

@@ -157,7 +157,7 @@ class ServiceHost:
             return
         self._begin(call, hosted)
         if hosted.asynchronous:
-            short = hosted.short_way(call.meta)
+            short = hosted.short_way(call)
             run = self._run_asynchronous(hosted, call) if short is None else self._run_shortly(hosted, call, short)
             task = self._loop.create_task(run)
             call.abort = self._abort_one

@@ -271,6 +271,28 @@ def test_a_changed_proto_is_served_by_reload_and_one_that_does_not_fit_is_not(se
         server.wait_until(lambda: call(b"\x12\x01x", timeout=20) == b"\x0a\x01x")
 
 
+def test_several_services_of_one_application_have_files_of_their_own(serve, tmp_path):
+    (tmp_path / "two.proto").write_text(
+        'syntax = "proto3"; package two; message Text { string text = 1; }\n'
+        "service First { rpc Say(Text) returns (Text); } service Second { rpc Say(Text) returns (Text); }\n"
+    )
+    (tmp_path / "two.py").write_text(
+        "import trilith\n\n\n"
+        '@trilith.service(proto="two.proto", rpc="two.Second")\nclass Second:\n    @trilith.api\n'
+        "    async def say(self, text: str) -> str:\n        return text.upper()\n\n\n"
+        '@trilith.service(proto="two.proto", rpc="two.First")\nclass First:\n    second = trilith.depends(Second)\n\n'
+        "    @trilith.api\n    async def say(self, text: str) -> str:\n"
+        "        return await self.second.say(text) + '!'\n"
+    )
+    server = serve(f"{tmp_path}/two.py:First")
+    with channel(server) as found:
+        assert found.unary_unary("/two.First/Say")(b"\x0a\x01x", timeout=20) == b"\x0a\x02X!"
+        assert found.unary_unary("/two.Second/Say")(b"\x0a\x01x", timeout=20) == b"\x0a\x01X"
+        assert {"two.First", "two.Second"} <= set(ProtoReflectionDescriptorDatabase(found).get_services())
+        check = health_pb2_grpc.HealthStub(found).Check
+        assert check(health_pb2.HealthCheckRequest(service="two.Second"), timeout=20).status == SERVING
+
+
 def free_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime
+import threading
 import uuid
 
 import numpy as np
@@ -324,3 +325,20 @@ def test_a_oneof_may_be_one_parameter_of_its_name(serve, shape):
     asked = made(times=2, **shape)
     answered = made.FromString(serve(Shapes, lambda hosted: hosted.body("turn", asked.SerializeToString(), PROTO)))
     assert answered == (asked if shape else made(times=2, number=9)), "the default, where nothing was set"
+
+
+@pytest.mark.parametrize("count", [1, 100_000])
+def test_long_messages_are_read_beside_the_loop(serve, monkeypatch, count):
+    seen = []
+    reader = Kinds.__trilith_service__.grpc.methods["read_line"].reader
+    decode = reader.decode
+    asked = message("kinds.Line")(box=[0.5] * count).SerializeToString()
+
+    def watched(body, folder):
+        seen.append(threading.current_thread() is threading.main_thread())
+        return decode(body, folder)
+
+    monkeypatch.setattr(reader, "decode", watched)
+    answered = serve(Kinds, lambda hosted: hosted.body("read_line", asked, PROTO))
+    assert len(message("kinds.Line").FromString(answered).box) == count
+    assert seen == [count == 1]
