@@ -197,7 +197,7 @@ def read_type(annotation: Any) -> ValueType:
         dtype=array_dtype(inner) or (declared.name if declared is not None else "") if kind is Kind.ARRAY else "",
         library=array_library(inner) or frame_library(inner),
         constraint=constraint_in(metadata, _CONSTRAINTS[kind]),
-        metadata=tuple(one for one in metadata if not isinstance(one, _OF_OURS)),
+        metadata=tuple(one for one in metadata if not isinstance(one, CONSTRAINTS)),
     )
 
 
@@ -207,7 +207,9 @@ def _upload_in(members: tuple[Any, ...] | None) -> ValueType | None:
     return read_type(found[0]) if len(found) == 1 else None
 
 
-_OF_OURS: Final = (Shape, DType, ContentType, Frame)
+CONSTRAINTS: Final = (Shape, DType, ContentType, Frame)
+"""The classes of what `Annotated` may have of ours."""
+
 _CONSTRAINTS: Final[dict[Kind, type]] = {
     Kind.ARRAY: Shape,
     Kind.FRAME: Frame,
@@ -225,10 +227,25 @@ def _opened(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
     return annotation, ()
 
 
+def pushed_inside(annotation: Any, metadata: tuple[Any, ...]) -> Any:
+    """The type with those constraints of ours at what they are about: the files of `list[Path] | None`, say."""
+    ours = tuple(one for one in metadata if isinstance(one, CONSTRAINTS))
+    if not ours:
+        return annotation
+    if kind_of(annotation) is Kind.JSON:
+        members = union_members(annotation)
+        if members is not None:
+            each = (one if one is type(None) else pushed_inside(one, ours) for one in members)
+            return typing.Union[tuple(each)]  # noqa: UP007  built from a tuple
+        if typing.get_origin(annotation) is list:
+            return list[pushed_inside(typing.get_args(annotation)[0], ours)]  # type: ignore[misc]  # a type that is made
+    return typing.Annotated[(annotation, *ours)]
+
+
 def _check_constraints(metadata: tuple[Any, ...], kind: Kind, annotation: Any) -> None:
     allowed = (Shape, DType) if kind is Kind.ARRAY else (_CONSTRAINTS[kind],)
     for one in metadata:
-        if isinstance(one, _OF_OURS) and not isinstance(one, allowed):
+        if isinstance(one, CONSTRAINTS) and not isinstance(one, allowed):
             names = " or ".join(f"trilith.{each.__name__}" for each in allowed)
             raise InvalidConfig(
                 f"{shown_type(annotation)}: trilith.{type(one).__name__} says nothing of this type; it takes {names}"

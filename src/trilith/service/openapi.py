@@ -235,6 +235,9 @@ def _file(media: str) -> dict[str, Any]:
 
 
 def _form_field(value: ValueDescription) -> dict[str, Any]:
+    if value.kind == "frame":
+        one = {"anyOf": [_file("application/octet-stream"), value.schema]}
+        return {"type": "array", "items": one, "minItems": 1} if value.many else one
     if value.upload:
         return {"anyOf": [_file("image/*" if value.upload == "image" else "application/octet-stream"), value.schema]}
     if value.kind not in _BINARY_KINDS:

@@ -29,6 +29,8 @@ _EXTRAS: Final = {
     "lightgbm": "lightgbm",
     "onnxruntime": "onnx",
     "openvino": "openvino",
+    "pandas": "frames",
+    "pyarrow": "frames",
     "sklearn": "sklearn",
     "skops": "sklearn",
     "torch": "pytorch",

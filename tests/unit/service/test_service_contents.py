@@ -9,9 +9,11 @@ from typing import Annotated
 
 import pytest
 from PIL import Image
+from pydantic import BaseModel, ConfigDict
 
 import trilith
 from trilith.errors import InvalidConfig, InvalidInput, NotAcceptable, UnsupportedMediaType
+from trilith.service import describe
 from trilith.service.codecs.contents import check_content, recognised
 from trilith.service.codecs.files import RequestFolder, safe_name
 
@@ -231,3 +233,31 @@ def test_names_of_uploads_are_safe(name, expected, tmp_path):
 def test_a_content_type_is_one(patterns):
     with pytest.raises(InvalidConfig, match="ContentType takes media types"):
         trilith.ContentType(*patterns)
+
+
+class Scanned(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    scan: Image.Image
+
+
+@pytest.mark.parametrize(
+    ("annotation", "returned", "message"),
+    [
+        (Scanned, int, r'write `Annotated\[Image.Image, trilith.ContentType\("image/\*"\)\]`'),
+        (Annotated[str, trilith.Shape(2)], int, "trilith.Shape says nothing of str"),
+        (int, Annotated[Image.Image, trilith.ContentType("image/gif")], "none of them is image/gif"),
+        (
+            Annotated[pathlib.Path, trilith.DType("int8")],
+            int,
+            "DType says nothing of this type; it takes .*ContentType",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_said_when_it_is_declared(annotation, returned, message):
+    def look(x):
+        return x
+
+    look.__annotations__ = {"x": annotation, "return": returned}
+    with pytest.raises(InvalidConfig, match=message):
+        describe(trilith.service(look))

@@ -233,6 +233,11 @@ CASES: dict[str, tuple[Any, st.SearchStrategy[Any], Any]] = {
         st.builds(Mixed, arrays("float32"), BYTES, st.lists(arrays("int64").map(np.ravel), max_size=2)),
         same_mixed,
     ),
+    "asked outside": (
+        Annotated[list[bytes] | None, trilith.ContentType("text/x-log")],
+        st.none() | st.just([b"a log"]),
+        None,
+    ),
     "bytes": (bytes, BYTES, None),
     "optional bytes": (bytes | None, st.none() | BYTES, None),
     "many bytes": (list[bytes], st.lists(BYTES, min_size=1, max_size=3), None),

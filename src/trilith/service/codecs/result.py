@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from trilith.errors import InvalidInput, NotAcceptable
+from trilith.errors import InvalidConfig, InvalidInput, NotAcceptable
 from trilith.service.codecs import answers, media, native, special
 from trilith.service.codecs.checks import Check, checker, unwritten_part, wrong_part
 from trilith.service.codecs.native import Buffer
@@ -298,7 +298,10 @@ def offered_types(result: ValueType) -> Sequence[str]:
     declared = result.constraint if isinstance(result.constraint, ContentType) else None
     if result.kind is Kind.IMAGE:
         written = ("image/png", "image/jpeg", "image/webp", "image/tiff")
-        return (*(one for one in written if declared is None or declared.fits(one)), media.JSON)
+        fitting = [one for one in written if declared is None or declared.fits(one)]
+        if not fitting:
+            raise InvalidConfig(f"an image is written as {', '.join(written)}; none of them is {declared}")
+        return (*fitting, media.JSON)
     exact = media.BINARY if declared is None else declared.exact or media.BINARY
     return (exact, media.JSON) if result.kind is Kind.BYTES else (exact,)
 

@@ -11,7 +11,7 @@ import binascii
 import pathlib
 from typing import Any, Final
 
-from trilith.errors import InvalidInput
+from trilith.errors import InvalidConfig, InvalidInput
 from trilith.service.constraints import ContentType, Shape
 from trilith.service.kinds import Kind, ValueType
 
@@ -23,8 +23,10 @@ def schema(one: ValueType) -> dict[str, Any]:
     if one.kind is Kind.ARRAY:
         return _nested(one) | {"title": f"array of {one.dtype}" if one.dtype else "array"}
     if one.kind is Kind.FRAME:
-        from trilith.service.codecs import frames
-
+        try:
+            from trilith.service.codecs import frames
+        except ModuleNotFoundError as error:
+            raise InvalidConfig(f"frames need pandas and pyarrow ({error}): pip install 'trilith[frames]'") from error
         return frames.schema(one)
     kind = "image/png" if one.kind is Kind.IMAGE else "application/octet-stream"
     if isinstance(one.constraint, ContentType):

@@ -24,7 +24,16 @@ from typing_extensions import TypedDict, is_typeddict
 
 from trilith.errors import InvalidConfig, InvalidInput
 from trilith.service.codecs import special
-from trilith.service.kinds import Kind, is_message, kind_of, read_type, shown_type, union_members
+from trilith.service.kinds import (
+    CONSTRAINTS,
+    Kind,
+    is_message,
+    kind_of,
+    pushed_inside,
+    read_type,
+    shown_type,
+    union_members,
+)
 from trilith.service.signature import MethodSignature, resolve_hints
 
 if typing.TYPE_CHECKING:
@@ -205,7 +214,9 @@ def rewrite(annotation: Any) -> Any:
     if union_members(annotation) is not None:
         return typing.Union[tuple(rewrite(member) for member in arguments)]  # noqa: UP007  built from a tuple
     if origin is typing.Annotated:
-        return typing.Annotated[(rewrite(arguments[0]), *arguments[1:])]
+        inner = rewrite(pushed_inside(arguments[0], arguments[1:]))
+        rest = tuple(one for one in arguments[1:] if not isinstance(one, CONSTRAINTS))
+        return typing.Annotated[(inner, *rest)] if rest else inner
     return origin[tuple(part if part is Ellipsis else rewrite(part) for part in arguments)]
 
 
@@ -409,6 +420,25 @@ class _Schemas(GenerateJsonSchema):
         return found
 
 
+_IN_MODELS: Final = {
+    "Image": 'Annotated[Image.Image, trilith.ContentType("image/*")]',
+    "ndarray": 'Annotated[np.ndarray, trilith.DType("float32")]',
+    "Tensor": 'Annotated[torch.Tensor, trilith.DType("float32")]',
+    "DataFrame": "Annotated[pd.DataFrame, trilith.Frame()]",
+    "Series": "Annotated[pd.Series, trilith.Frame()]",
+    "Table": "Annotated[pa.Table, trilith.Frame()]",
+}
+"""What a field of a pydantic model must be for it to be read and written, by the class that it may have had alone."""
+
+
+def _no_schema(problem: str) -> str:
+    found = re.search(r"<class '(?:[\w<>]+\.)*(\w+)'>", problem)
+    name = found[1] if found is not None else ""
+    if name in _IN_MODELS:
+        return f"a field of a pydantic model is a {name}, which pydantic does not know: write `{_IN_MODELS[name]}`"
+    return f"a type has no JSON schema: {problem.splitlines()[0]}"
+
+
 def schemas_of(wanted: list[tuple[str, Literal["validation", "serialization"], Adapter]]) -> tuple[Any, Any]:
     """JSON schemas of many types at once, so that equal definitions are shared and clashing names told apart.
 
@@ -424,7 +454,7 @@ def schemas_of(wanted: list[tuple[str, Literal["validation", "serialization"], A
     try:
         by_key, whole = pydantic.TypeAdapter.json_schemas(wanted, ref_template=REF_TEMPLATE, schema_generator=_Schemas)
     except pydantic.errors.PydanticInvalidForJsonSchema as error:
-        raise InvalidConfig(f"a type has no JSON schema: {error}") from error
+        raise InvalidConfig(_no_schema(str(error))) from None
     return by_key, whole.get("$defs", {})
 
 
