@@ -62,7 +62,8 @@ def helper() -> int:
 class Terminal:
     """A server with a terminal, and what a person reads and types there."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, runtime_folder, *options):
+        """`runtime_folder` is short, as a UNIX socket's path may have 107 bytes."""
         self.master, slave = pty.openpty()
         command = [sys.executable, "-P", "-m", "trilith", "serve", "inlined.py:Outer", "--inline", *options]
         ports = [word for name in ("--http-port", "--grpc-port", "--metrics-port") for word in (name, "0")]
@@ -72,7 +73,7 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={**environment(folder), "TERM": "dumb", "PYTHONBREAKPOINT": ""},
+            env={**environment(runtime_folder), "TERM": "dumb", "PYTHONBREAKPOINT": ""},
             start_new_session=True,
         )
         os.close(slave)
@@ -104,12 +105,12 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(tmp_path):
+def terminal(tmp_path, tmp_path_factory):
     Path(tmp_path, "inlined.py").write_text(APP)
     started = []
 
     def start(*options):
-        started.append(Terminal(tmp_path, *options))
+        started.append(Terminal(tmp_path, tmp_path_factory.mktemp("run"), *options))
         return started[-1]
 
     yield start

@@ -146,6 +146,24 @@ def test_a_reload_waits_for_the_models_that_it_adds(serve, tmp_path):
     assert set(names) <= loaded
 
 
+def test_a_reload_keeps_the_models_that_are_loaded(serve, tmp_path):
+    write_doubler(tmp_path / "models" / "doubler")
+    source = tmp_path / "app.py"
+    text = (
+        "import numpy as np\nimport trilith\n@trilith.service\nclass App:\n    doubler = trilith.model('doubler')\n"
+        "    @trilith.api\n    async def run(self, x: list[float]) -> list[float]:\n"
+        "        return (await self.doubler(np.array([x], np.float32)))[0].tolist() + [{mark}]\n"
+    )
+    source.write_text(text.format(mark=1))
+    server = serve(f"{source}:App", "--reload")
+    server.wait_line("watching")
+    for mark in (2, 3):
+        source.write_text(text.format(mark=mark))
+        server.wait_until(lambda mark=mark: server.post("/run", {"x": [1, 2, 3, 4]})[1] == [2, 4, 6, 8, mark])
+    metrics = server.get("/metrics", port=server.metrics)[1].decode()
+    assert 'trilith_model_generation{model="doubler",version="1"} 1.0' in metrics
+
+
 def test_status_and_the_probe_agree_while_the_target_is_imported(serve, tmp_path):
     source, gate = tmp_path / "slow.py", tmp_path / "go"
     source.write_text(
