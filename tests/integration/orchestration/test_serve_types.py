@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import decimal
+import inspect
 import io
 import re
 import socket
@@ -97,6 +98,7 @@ def test_what_the_client_gives_it_gets_back(serve, tmp_path):
         assert looked["mean"].tolist() == [9.0, 8.0, 7.0]
         assert looked["table"].to_dict("list") == {"width": [3]}
         assert looked["note"] == "RGB"
+        assert "source: pathlib.Path | bytes | str" in str(inspect.signature(kinds.either))
         note = tmp_path / "note.txt"
         note.write_text("words")
         assert [kinds.either("words"), kinds.either(note), kinds.either()] == ["words", "words in a file", "None"]

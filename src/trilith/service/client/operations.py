@@ -110,7 +110,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
                 parameter.name,
                 self._kind(parameter),
                 default=inspect.Parameter.empty if parameter.required else parameter.default,
-                annotation=self._shown(parameter.kind, parameter.many, parameter.schema, _GIVEN),
+                annotation=self._given(parameter),
             )
             for parameter in self.parameters
         ]
@@ -125,6 +125,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         if self.streams:
             returned = _Shown(f"Iterator[{returned}]")
         return inspect.Signature(given, return_annotation=returned)
+
+    def _given(self, parameter: Parameter) -> _Shown:
+        found = self._shown(parameter.kind, parameter.many, parameter.schema, _GIVEN)
+        return _Shown(f"{_GIVEN[parameter.upload]} | {found}") if parameter.upload in _GIVEN else found
 
     def _kind(self, parameter: Parameter) -> Any:
         if self.root:

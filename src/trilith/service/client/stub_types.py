@@ -90,7 +90,8 @@ class StubTypes:
             one = _GIVEN[parameter.kind]
             found = self._builtins(f"Sequence[{one}]" if parameter.many else one)
             return f"{found} | None" if not parameter.required and parameter.default is None else found
-        return self._annotation(parameter.schema, given=True, depth=0)
+        found = self._annotation(parameter.schema, given=True, depth=0)
+        return f"{self._builtins(_GIVEN[parameter.upload])} | {found}" if parameter.upload in _GIVEN else found
 
     def returned(self, result: Result, schema: dict[str, Any]) -> str:
         """What a result is."""
