@@ -4,7 +4,7 @@ Rule 1: an instance takes work, it is not given any. It asks the queue when it f
     the last moment and a busy queue never waits for the loop.
 Rule 2: what it executed is posted to the loop's thread; many results cross in one wake-up.
 Rule 3: threads are no daemons, because a daemon dies inside native code when the program ends. They end when their
-    model is unloaded; in a program that ends without doing so, at most `IDLE_CHECK_S` later.
+    model is unloaded; in a program that ends without doing so, when its main thread has ended.
 Rule 4: whatever is raised here, what the instance holds is answered, and it goes on.
 """
 
@@ -18,10 +18,10 @@ from typing import Final, NamedTuple, Protocol
 
 from trilith.runtime.backends.port import Backend
 from trilith.runtime.execution import Executed, Execution, failed_batch
+from trilith.runtime.main_end import main_end
 from trilith.runtime.ticket import Ticket
 from trilith.runtime.unexpected import RETRY_S, unexpected
 
-IDLE_CHECK_S: Final = 0.5  # a test or script with a model in process waits so long to end
 _IN_A_TURN: Final = 16  # runs of an inline instance that no batch can join
 _TIMER_RESOLUTION_S: Final = 0.001  # of uvloop's timers; a shorter one fires at once, and would spin
 
@@ -118,7 +118,12 @@ class InstanceThread:
         self.watching = False
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Starts the thread.
+
+        Raises:
+            RuntimeError: the system has none for it.
+        """
+        main_end.tell(self)
         self._thread.start()
 
     def wake(self) -> None:
@@ -147,7 +152,7 @@ class InstanceThread:
                 self._work.leave(self)
                 return
             try:
-                self._inbox.get(timeout=IDLE_CHECK_S if found.timeout_s is None else found.timeout_s)
+                self._inbox.get(timeout=found.timeout_s)
             except queue.Empty:
                 continue
 

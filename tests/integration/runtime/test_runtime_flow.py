@@ -496,9 +496,7 @@ def test_a_name_in_two_repositories_is_neither(tmp_path, run, caplog):
 
 PROGRAM = """
     import asyncio, pathlib, sys
-    import trilith.runtime.instances as instances
     from trilith.runtime import Runtime
-    instances.IDLE_CHECK_S = 0.05
     root = pathlib.Path(sys.argv[1])
     (root / "m").mkdir()
     (root / "m" / "model.yaml").write_text("backend: identity\\nparameters: {execute_delay_ms: 0.01}")

@@ -303,8 +303,8 @@ def test_many_callers_of_two_instances(repository, run):
             assert statistics.execution_count < 320
 
     run(main())
-    left = set(threading.enumerate()) - before
-    assert not [thread.name for thread in left if thread.name.startswith("trilith")]
+    left = {thread.name for thread in set(threading.enumerate()) - before} - {"trilith end of main"}  # one a process
+    assert not [name for name in left if name.startswith("trilith")]
 
 
 def test_the_configuration_is_told_in_triton_s_words(repository, run):
