@@ -47,6 +47,8 @@ from trilith.runtime.unexpected import unexpected
 _log: Final = logging.getLogger("trilith.runtime")
 
 NEWER_FAILED: Final = "a newer state cannot be loaded, and this one serves on"
+MOST_GONE: Final = 256
+"""Models that clients sent and unloaded, or that could not be loaded, of which it is still told why."""
 _GONE: Final = "whoever asked for the load wants it no more"
 
 Serve = Callable[[ModelHandle, LoadedVersion, StatisticsCollector], ServedModel]
@@ -118,8 +120,11 @@ class ModelKeeper:
             Conflict: it was unloaded meanwhile, or a later load took this one's place.
         """
         self.check_open()
+        if name not in self.models:
+            self._make_room()
         model = self.models.setdefault(name, Model())
         model.path = path or model.path
+        model.sent = override is not None and override.folder is not None
         attempt = Attempt(next(self._numbers), name, self._clock.now(), on_serving)
         model.attempts.append(attempt)
         try:
@@ -230,6 +235,12 @@ class ModelKeeper:
             raise NoReadyReplica("the server is starting, and looks for its models; try again in a moment")
         if not self.open:
             raise Draining("the runtime is not running: enter it with `async with Runtime(...)`")
+
+    def _make_room(self) -> None:
+        """Forgets the first of those models that clients sent and that are gone: they may send ever new names."""
+        gone = [name for name, model in self.models.items() if model.gone]
+        for name in gone[: len(gone) - MOST_GONE + 1] if len(gone) >= MOST_GONE else ():
+            del self.models[name]
 
     # -- loading -----------------------------------------------------------------------------------------------------
 

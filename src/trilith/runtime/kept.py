@@ -34,6 +34,7 @@ class Model:
         "override",
         "path",
         "retiring",
+        "sent",
         "served",
         "standing",
         "statistics",
@@ -45,11 +46,17 @@ class Model:
         self.loading: Attempt | None = None  # the one of them that loads; others only look what there is to load
         self.newest = -1  # number of the latest attempt that loaded, or of what undid it
         self.path: Path | None = None  # where it was loaded from, when that was not a repository
+        self.sent = False  # whether a client sent its files with the last load, so that it may be in no repository
         self.handles: list[ModelHandle] = []
         self.served: dict[str, ServedModel] = {}
         self.statistics: dict[str, StatisticsCollector] = {}  # by version; they outlive what they count
         self.standing: Standing | None = None
         self.override: Override | None = None  # its files must stay while it is served
+
+    @property
+    def gone(self) -> bool:
+        """Whether all that is left of it is why, and there may be nothing to load again."""
+        return self.sent and not (self.served or self.attempts or self.retiring)
 
 
 async def forget(override: Override | None) -> None:

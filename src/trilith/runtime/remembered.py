@@ -55,10 +55,15 @@ class LoadMemory:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self._written: dict[str, RememberedLoad] = {}
+        self._start: Collection[str] | None = None
         self._lock = asyncio.Lock()
 
-    async def read(self) -> list[RememberedLoad]:
-        """What an earlier process left. Files that nothing of it needs are removed."""
+    async def read(self, start: Collection[str] | None = None) -> list[RememberedLoad]:
+        """What an earlier process left. Files that nothing of it needs are removed.
+
+        `start`: the models that a start loads by itself; that others were unloaded says nothing, and is not kept.
+        """
+        self._start = start
         found = await asyncio.to_thread(_read, self.folder) if self.folder is not None else []
         self._written = {entry.name: entry for entry in found}
         return found
@@ -77,7 +82,12 @@ class LoadMemory:
             known = self._written.get(name)
             if entry == known or (known is None and not entry.loaded and model is None):
                 return
+            needed = entry.loaded or self._start is None or name in self._start
             try:
+                if not needed:
+                    self._written.pop(name, None)
+                    await asyncio.to_thread(_path(self.folder, name).unlink, missing_ok=True)
+                    return
                 await asyncio.to_thread(_write, self.folder, entry)
             except OSError as error:
                 _log.error("the load of model '%s' cannot be remembered: %s", name, error)
@@ -102,9 +112,13 @@ def _standing(name: str, model: Model | None) -> RememberedLoad:
     return RememberedLoad(name=name, loaded=True, config=override.config, holder=holder)
 
 
+def _path(folder: Path, name: str) -> Path:
+    return folder / (hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32] + _SUFFIX)
+
+
 def _write(folder: Path, entry: RememberedLoad) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / (hashlib.sha256(entry.name.encode(errors="surrogatepass")).hexdigest()[:32] + _SUFFIX)
+    path = _path(folder, entry.name)
     partial = path.with_suffix(".partial")
     partial.write_bytes(msgspec.msgpack.encode(entry))
     partial.replace(path)

@@ -109,7 +109,7 @@ class Runtime:
         self._keeper.starting = True
         config = self._config
         start = at_start(await self.repository.look(), config.mode, config.load_at_start, on_demand=config.on_demand)
-        left = {entry.name: entry for entry in await self._memory.read()}
+        left = {entry.name: entry for entry in await self._memory.read(start)}
         names = to_resume(start, left.values())
         self._declared.update(names)
         self._keeper.awaited = frozenset(names)

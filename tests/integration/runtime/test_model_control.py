@@ -11,7 +11,7 @@ import pytest
 from trilith.core.load_options import ControlMode
 from trilith.core.request import InferRequest
 from trilith.errors import InvalidInput, SetupError, UnknownModel, UnknownReference, Unsupported
-from trilith.runtime import ModelState, Runtime, RuntimeConfig
+from trilith.runtime import ModelState, Runtime, RuntimeConfig, keeper
 from trilith.testing.backends import EchoBackend, kind_of
 
 FOREVER_S = 3600.0
@@ -413,5 +413,33 @@ def test_a_thousand_models_are_listed_and_none_is_loaded(repository, serve, run,
             assert await runtime.repository.index(ready_only=True) == [
                 {"name": "m0500", "version": "1", "state": "READY", "reason": ""}
             ]
+
+    run(main())
+
+
+def test_what_is_left_of_models_that_clients_sent_is_bounded(repository, serve, run, monkeypatch):
+    """Clients may send ever new names; what serves, loads, or lies in a repository is not forgotten."""
+    monkeypatch.setattr(keeper, "MOST_GONE", 3)
+    write(repository, "own")
+    sent = {"config": '{"backend": "files"}', "file:1/model.twin": b"fine"}
+
+    async def main():
+        async with serve(repository, mode=ControlMode.EXPLICIT) as runtime:
+            control = runtime.repository
+            await control.load("own", {})
+            await control.unload("own")
+            await control.load("kept", sent)
+            for at in range(10):
+                await control.load(f"sent {at}", sent)
+                await control.unload(f"sent {at}")
+            names = [entry["name"] for entry in await control.index(ready_only=False)]
+            assert names == ["kept", "own", "sent 7", "sent 8", "sent 9"]
+            assert runtime.model("kept").ready
+            assert runtime.model("sent 9").unloaded
+            with pytest.raises(SetupError):
+                await control.load("broken", sent | {"file:1/model.twin": b"broken"})
+            assert set(runtime._keeper.models) == {"kept", "own", "sent 8", "sent 9", "broken"}
+            await control.load("sent 0", sent)
+            assert runtime.model("sent 0").ready
 
     run(main())

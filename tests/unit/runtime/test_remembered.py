@@ -59,3 +59,20 @@ def test_a_file_that_is_none_costs_that_model_alone(tmp_path, caplog):
 
     assert asyncio.run(main()) == ["a"]
     assert "cannot be read from" in caplog.text
+
+
+def test_nothing_is_kept_of_unloaded_models_that_no_start_would_load(tmp_path):
+    async def main():
+        memory = LoadMemory(tmp_path)
+        await memory.read(["started"])
+        for name in ("started", "sent 1", "sent 2"):
+            await memory.note(name, model())
+        assert len(list(tmp_path.iterdir())) == 3
+        for name in ("started", "sent 1", "sent 2", "never loaded"):
+            await memory.note(name, model(served=False))
+        assert [(entry.name, entry.loaded) for entry in await LoadMemory(tmp_path).read()] == [("started", False)]
+        assert len(list(tmp_path.iterdir())) == len(memory._written) == 1
+        await memory.note("sent 1", model())
+        assert len(await LoadMemory(tmp_path).read()) == 2
+
+    asyncio.run(main())
