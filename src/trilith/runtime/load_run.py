@@ -67,6 +67,7 @@ class LoadRun:
             if self._reason:
                 raise SetupError(self._reason)
             if isinstance(backend, RequestBackend):
+                backend.tell_heard(self.heard)
                 self._backends.append(backend)
 
     def give_up(self, reason: str) -> None:

@@ -27,9 +27,9 @@ from typing import IO, Any, Final
 import msgspec
 
 from trilith.errors import SetupError, UnknownReference
+from trilith.runtime.file_locks import FileLocks, Held
 from trilith.runtime.folders import find_model_folders, find_models
 from trilith.runtime.load_run import LoadRun
-from trilith.runtime.mirror_locks import Held, MirrorLocks
 from trilith.runtime.repository import PBTXT, YAML
 
 _log: Final = logging.getLogger("trilith.runtime")
@@ -122,7 +122,7 @@ class _Remote:
         self._written: dict[str, tuple[str, str]] = {}  # what the manifest said when it was last read or written
         self._read = (0, 0)  # which manifest that was
         self._there: dict[str, str] = {}  # the last listing
-        self._locks = MirrorLocks(cache / key / "locks")
+        self._locks = FileLocks(cache / key / "locks")
         self._lock = threading.Lock()  # held for moments: of what this process knows of the mirror
 
     def list(self, run: LoadRun, *, whole: bool, model: str | None = None) -> dict[str, str]:

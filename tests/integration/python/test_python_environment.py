@@ -1,13 +1,18 @@
 """A model's own packages, made without a network from a folder of wheels."""
 
+import asyncio
+import threading
 import zipfile
+from pathlib import Path
 
 import pytest
 from python_models import ask, echo_with, write_model
+from waiting import until
 
-from trilith.errors import SetupError
-from trilith.runtime import Runtime
+from trilith.errors import Conflict, SetupError
+from trilith.runtime import ControlMode, Runtime, RuntimeConfig
 from trilith.runtime.backends.python.environment import interpreter_for
+from trilith.runtime.backends.python.installing import Installer
 
 
 def write_wheel(folder, name, version, source):
@@ -66,6 +71,50 @@ def test_models_of_the_same_lines_have_each_their_own_wheel_also_when_it_is_buil
             (folders["first"] / "1" / "model.py").touch()
             await runtime.load("first")
             assert (await runtime.infer(ask("first", 1))).outputs["y"].tolist() == [[300]]
+
+    run(main())
+
+
+BUILD = """
+import os, time
+def build_wheel(*arguments, **more):
+    open({witness!r}, "w").write(str(os.getpid()))
+    time.sleep(600)
+"""
+
+
+def test_an_installation_that_nobody_wants_any_more_is_ended(repository, run, tmp_path):
+    witness = tmp_path / "pid"
+    folder = write_model(repository, "builds", echo_with(), files={"requirements.txt": "--no-index\n./slow\n"})
+    (folder / "slow").mkdir()
+    project = '[build-system]\nrequires = []\nbuild-backend = "hangs"\nbackend-path = ["."]\n'
+    (folder / "slow" / "pyproject.toml").write_text(f'{project}[project]\nname = "slow"\nversion = "1"\n')
+    (folder / "slow" / "hangs.py").write_text(BUILD.format(witness=str(witness)))
+
+    async def main():
+        async with Runtime(repository, config=RuntimeConfig(mode=ControlMode.EXPLICIT)) as runtime:
+            load = asyncio.ensure_future(runtime.load("builds"))
+            await until(lambda: witness.exists() and witness.read_text())
+            again = asyncio.ensure_future(asyncio.to_thread(waits, folder))
+            await runtime.unload("builds")
+            with pytest.raises(Conflict, match="unloaded while it was loading"):
+                await load
+            await until(lambda: ended(witness.read_text()))
+            await until(lambda: runtime.load_statistics().left_behind == 0)
+            await again
+
+    def ended(pid):
+        try:  # nobody may have reaped it yet
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    def waits(folder):
+        """Another process that needs the same environment; nobody wants it any more, either."""
+        installer = Installer()
+        threading.Timer(0.3, installer.stop, ["nobody wants it"]).start()
+        with pytest.raises(SetupError, match="nobody wants it"):
+            interpreter_for("other", folder / "requirements.txt", installer=installer)
 
     run(main())
 

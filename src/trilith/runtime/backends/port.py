@@ -195,6 +195,9 @@ class RequestBackend(ABC):
         """
         raise SetupError("model_warmup is not offered for this backend; remove it")
 
+    def tell_heard(self, heard: Callable[[], None]) -> None:  # noqa: B027 - one that is quick has nothing to tell
+        """Before `load`: what it calls whenever a long `load` gets on, so that it is not taken for one that hangs."""
+
     def give_up(self, reason: str) -> None:  # noqa: B027 - what cannot be stopped goes on
         """Ends a `load` or a `warm` that runs in another thread, if that is possible: it raises then. Never blocks."""
 

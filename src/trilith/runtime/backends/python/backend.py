@@ -107,8 +107,13 @@ class PythonBackend(RequestBackend):
         if self._process is not None:
             self._loading.warm(self._process, inputs, outputs)
 
+    def tell_heard(self, heard: Callable[[], None]) -> None:
+        """See `RequestBackend.tell_heard`."""
+        self._loading.installer.on_heard = heard
+
     def give_up(self, reason: str) -> None:
-        """See `RequestBackend.give_up`: the process is killed."""
+        """See `RequestBackend.give_up`: the process is killed, and what makes its environment."""
+        self._loading.installer.stop(reason)
         with self._closing:
             self._closed = True
             process = self._process

@@ -5,36 +5,38 @@
     $TRILITH_CACHE/environments/HASH.lock  held while it is made
 
 Rule 1: an environment is complete or it is made anew: its last file is written last.
-Rule 2: pip works with the user's own settings (index, proxies, offline folders).
-Rule 3: what the model's environment lacks it finds in the server's, which comes after it: so the process finds Trilith,
+Rule 2: what makes it says that it gets on, and ends when nobody wants the model any more.
+Rule 3: pip works with the user's own settings (index, proxies, offline folders).
+Rule 4: what the model's environment lacks it finds in the server's, which comes after it: so the process finds Trilith,
     and a model's numpy is the model's.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
+import functools
 import hashlib
+import importlib.metadata
 import importlib.util
 import logging
 import shutil
 import site
-import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from trilith.errors import SetupError
+from trilith.runtime.backends.python.installing import Installer
 from trilith.runtime.backends.python.requirements import named_in
+from trilith.runtime.file_locks import Held, held_file
 from trilith.runtime.sources.cache import cache_root
 
 REQUIREMENTS: Final = "requirements.txt"
 _COMPLETE: Final = "trilith-complete"
-_LAST_LINES: Final = 15
 _REASON: Final = "ERROR: "
+_RAW_SINCE: Final = (24, 1)
 _log: Final = logging.getLogger("trilith.runtime")
 
 
@@ -46,7 +48,9 @@ def find_requirements(model_file: Path) -> Path | None:
     return None
 
 
-def interpreter_for(model: str, requirements: Path | None, root: Path | None = None) -> str:
+def interpreter_for(
+    model: str, requirements: Path | None, root: Path | None = None, installer: Installer | None = None
+) -> str:
     """The Python that runs a model with these requirements; the server's own when it has none.
 
     Slow the first time: it makes the environment, and logs a line before and after.
@@ -55,9 +59,10 @@ def interpreter_for(model: str, requirements: Path | None, root: Path | None = N
         model: its name, for messages.
         requirements: its `requirements.txt`, or None.
         root: the folder of environments; by default below the user's cache.
+        installer: runs what must be run; who has it may stop it.
 
     Raises:
-        SetupError: the environment cannot be made; the message ends with what pip said.
+        SetupError: the environment cannot be made; the message ends with what pip said. Or it was stopped.
     """
     if requirements is None:
         return sys.executable
@@ -71,9 +76,10 @@ def interpreter_for(model: str, requirements: Path | None, root: Path | None = N
         return str(python)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder.with_name(f"{folder.name}.lock")):
+        installer = installer or Installer()
+        with held_file(folder.with_name(f"{folder.name}.lock"), installer) as held:
             if not (folder / _COMPLETE).is_file():
-                _make(model, requirements, folder, python)
+                _make(model, requirements, folder, python, functools.partial(_run, installer, held))
     except OSError as error:
         raise SetupError(
             f"model '{model}': {requirements}: its environment {folder} cannot be made: {error.strerror or error}"
@@ -90,32 +96,34 @@ def environment_key(requirements: bytes, named: Iterable[tuple[str, str]] = ()) 
     return digest.hexdigest()[:24]
 
 
-def _make(model: str, requirements: Path, folder: Path, python: Path) -> None:
+def _make(
+    model: str, requirements: Path, folder: Path, python: Path, run: Callable[[str, Path, list[str]], None]
+) -> None:
     _log.info("model '%s': making its environment from %s; this is done once", model, requirements)
     began_at = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     own_pip = importlib.util.find_spec("pip") is not None  # the server's pip saves a second copy, and some seconds
     pip = [sys.executable, "-m", "pip", "--python", str(python)] if own_pip else [str(python), "-m", "pip"]
-    _run(model, requirements, [sys.executable, "-m", "venv", *(["--without-pip"] if own_pip else []), str(folder)])
-    options = ["--disable-pip-version-check", "--no-input", "--requirement", str(requirements.resolve())]
-    _run(model, requirements, [*pip, "install", *options])
+    run(model, requirements, [sys.executable, "-m", "venv", *(["--without-pip"] if own_pip else []), str(folder)])
+    options = ["--disable-pip-version-check", "--no-input", *(_telling_progress() if own_pip else ())]
+    run(model, requirements, [*pip, "install", *options, "--requirement", str(requirements.resolve())])
     [packages] = folder.glob("lib/python*/site-packages")
     (packages / "trilith-server.pth").write_text("".join(f"{path}\n" for path in _server_paths()))
     (folder / _COMPLETE).write_text("")
     _log.info("model '%s': its environment is ready after %.1f s", model, time.monotonic() - began_at)
 
 
-def _run(model: str, requirements: Path, command: list[str]) -> None:
-    done = subprocess.run(
-        command,
-        cwd=requirements.resolve().parent,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-    )
-    if done.returncode:
-        lines = done.stdout.decode(errors="replace").strip().splitlines()[-_LAST_LINES:]
+def _telling_progress() -> Sequence[str]:
+    """The option by which the server's pip tells of a download piece by piece, if it has it: a large one takes long."""
+    version = importlib.metadata.version("pip").split(".")
+    known = all(part.isdecimal() for part in version[:2]) and (int(version[0]), int(version[1])) >= _RAW_SINCE
+    return ("--progress-bar", "raw") if known else ()
+
+
+def _run(installer: Installer, held: Held, model: str, requirements: Path, command: list[str]) -> None:
+    code, said = installer.run(command, requirements.resolve().parent, held.heard)
+    if code:
+        lines = said.splitlines()
         reason = next((line.removeprefix(_REASON) for line in reversed(lines) if line.startswith(_REASON)), "")
         step = "pip could not install what it lists" if "pip" in command else "no virtual environment could be made"
         raise SetupError(
@@ -129,10 +137,3 @@ def _server_paths() -> list[str]:
     own = Path(__file__).resolve().parents[4]
     places = [str(own), *site.getsitepackages(), *(path for path in sys.path if path.endswith("site-packages"))]
     return list(dict.fromkeys(path for path in places if Path(path).is_dir()))
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

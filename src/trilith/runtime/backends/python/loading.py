@@ -19,6 +19,7 @@ from trilith.runtime.backends.port import ModelFile
 from trilith.runtime.backends.python.completion import completed_spec, config_json
 from trilith.runtime.backends.python.counted import CountedByModels
 from trilith.runtime.backends.python.environment import find_requirements, interpreter_for
+from trilith.runtime.backends.python.installing import Installer
 from trilith.runtime.backends.python.messages import (
     Begin,
     Completed,
@@ -49,6 +50,7 @@ class Loading:
     Attributes:
         spec: the configuration; completed, once a process has loaded it.
         asks_ready: whether the model has a say in whether it is ready.
+        installer: what makes its environment.
     """
 
     def __init__(self, file: ModelFile, name: str, hear: Callable[[Message], None]) -> None:
@@ -56,6 +58,7 @@ class Loading:
         self._name = name
         self._hear = hear
         self._interpreter = ""
+        self.installer = Installer()
         self._samples: list[Warm] = []
         self.spec = file.spec
         self.asks_ready = False
@@ -70,7 +73,7 @@ class Loading:
         path = self._file.path
         if path is None or not path.is_file():
             raise no_model_file(self._file.model, path)
-        self._interpreter = interpreter_for(self._file.model, find_requirements(path))
+        self._interpreter = interpreter_for(self._file.model, find_requirements(path), installer=self.installer)
 
     def new_process(
         self,

@@ -1,4 +1,4 @@
-"""Locks by name for a folder that threads and processes share, whose holders may need long.
+"""Locks that threads and processes share, whose holders may need long: they fetch, or install.
 
 Rule 1: whoever waits learns that the holder gets on, and that is progress of its own: it is not taken for one that
     hangs. The time of the lock's file says so, whichever process the holder is in.
@@ -16,36 +16,63 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Final
-
-from trilith.runtime.load_run import LoadRun
+from typing import IO, Final, Protocol
 
 _LOOK_S: Final = 0.1  # while somebody else holds the lock
+
+
+class Waiter(Protocol):
+    """Whoever waits for a lock, and then holds it: a `LoadRun`, for one."""
+
+    def check(self) -> None:
+        """Raises when nobody wants any more what it does."""
+        ...
+
+    def heard(self) -> None:
+        """It gets on."""
+        ...
 
 
 class Held:
     """A lock that is held."""
 
-    def __init__(self, file: IO[bytes], run: LoadRun) -> None:
+    def __init__(self, file: IO[bytes], holder: Waiter) -> None:
         self._file = file
+        self._holder = holder
         self._told_at = 0.0
-        self.run = run
 
     def heard(self) -> None:
         """The holder gets on.
 
         Raises:
-            SetupError: nobody wants any more what it does.
+            TrilithError: nobody wants any more what it does.
         """
-        self.run.check()
-        self.run.heard()
-        if self.run.heard_at - self._told_at > _LOOK_S:
-            self._told_at = self.run.heard_at
+        self._holder.check()
+        self._holder.heard()
+        now = time.monotonic()
+        if now - self._told_at > _LOOK_S:
+            self._told_at = now
             os.utime(self._file.fileno())
 
 
-class MirrorLocks:
-    """The locks of one folder.
+@contextlib.contextmanager
+def held_file(path: Path, waiter: Waiter) -> Iterator[Held]:
+    """Holds the lock that the file is, which is made when it is needed; waits for it.
+
+    Raises:
+        TrilithError: nobody wants any more what it is for.
+        OSError: the file cannot be made.
+    """
+    look = _looking(path, waiter)
+    with path.open("ab") as file:
+        while not _locked(file):
+            time.sleep(_LOOK_S)
+            look()
+        yield Held(file, waiter)
+
+
+class FileLocks:
+    """Locks by name.
 
     Args:
         folder: where their files lie; made when it is needed.
@@ -57,26 +84,18 @@ class MirrorLocks:
         self._guard = threading.Lock()
 
     @contextlib.contextmanager
-    def held(self, name: str, run: LoadRun) -> Iterator[Held]:
-        """Holds the lock of that name for a load; waits for it.
-
-        Raises:
-            SetupError: nobody wants the load any more.
-            OSError: the lock's file cannot be made.
-        """
+    def held(self, name: str, waiter: Waiter) -> Iterator[Held]:
+        """Holds the lock of that name; see `held_file`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.lock"
         with self._guard:
             own = self._own.setdefault(name, threading.Lock())
-        look = _looking(path, run)
+        look = _looking(path, waiter)
         while not own.acquire(timeout=_LOOK_S):  # of this process' threads only one waits for the others
             look()
         try:
-            with path.open("ab") as file:
-                while not _locked(file):
-                    time.sleep(_LOOK_S)
-                    look()
-                yield Held(file, run)
+            with held_file(path, waiter) as held:
+                yield held
         finally:
             own.release()
 
@@ -89,16 +108,16 @@ def _locked(file: IO[bytes]) -> bool:
     return True
 
 
-def _looking(path: Path, run: LoadRun) -> Callable[[], None]:
+def _looking(path: Path, waiter: Waiter) -> Callable[[], None]:
     last: int | None = None
 
     def look() -> None:
         nonlocal last
-        run.check()
+        waiter.check()
         with contextlib.suppress(FileNotFoundError):
             now = path.stat().st_mtime_ns
             if last is not None and now != last:
-                run.heard()
+                waiter.heard()
             last = now
 
     return look
