@@ -48,6 +48,7 @@ def serve(
     unresponsive_timeout_s: float = 30.0,
     stream_keep_alive_s: float = 15.0,
     max_body_mb: int = 64,
+    max_held_mb: int = 0,
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
     tls_client_ca: Path | None = None,
@@ -134,6 +135,8 @@ def serve(
         Seconds of silence after which a stream of server-sent events gets a comment; 0 for never.
     max_body_mb
         Largest request body, in MiB (1048576 bytes).
+    max_held_mb
+        Most MiB of requests and answers that are kept for clients, all together; 0 for a quarter of the memory.
     tls_certificate
         PEM file with the certificate chain: serve HTTPS and gRPC over TLS.
     tls_key
@@ -250,9 +253,15 @@ def serve(
         ("--data-log-mb", data_log_mb, Range(1, 1 << 24)),
         ("--access-cache-s", access_cache_s, Range(0, 86400)),
         ("--max-body-mb", max_body_mb, Range(1, FrameLimits().max_body_bytes >> 20)),
+        ("--max-held-mb", max_held_mb, Range(0, 1 << 24)),
     ):
         if number is not None and not allowed.holds(number):
             raise InvalidConfig(f"{option} must be {allowed}, got {plain_number(number)}")
+    if 0 < max_held_mb < max_body_mb:
+        raise InvalidConfig(
+            f"--max-held-mb {max_held_mb} is less than --max-body-mb {max_body_mb}: a request of that length could "
+            "never be taken; raise the one or lower the other"
+        )
     if (tls_certificate is None) != (tls_key is None):
         given, missing = ("--tls-key", "--tls-certificate") if tls_key else ("--tls-certificate", "--tls-key")
         raise InvalidConfig(f"--tls-certificate and --tls-key go together: got {given} alone, give {missing} too")
@@ -312,6 +321,7 @@ def serve(
         unresponsive_s=unresponsive_timeout_s,
         stream_keep_alive_s=stream_keep_alive_s,
         max_body_bytes=max_body_mb << 20,
+        max_held_bytes=max_held_mb << 20,
         debug=debug,
         log=LogOptions(level=log_level, format=log_format, access=access_log),
         data_log=DataLogOptions(

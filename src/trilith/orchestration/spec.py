@@ -44,6 +44,7 @@ class ServeOptions:
         unresponsive_s: seconds after which a replica that is not heard is replaced.
         stream_keep_alive_s: seconds of silence after which a stream of events gets a comment; 0 for never.
         max_body_bytes: the largest request body.
+        max_held_bytes: requests and answers that are kept for clients, all together; 0 for a part of the memory.
         debug: send the text of user exceptions to clients.
         tls_certificate: PEM file with the certificate chain, or None for plain text.
         tls_key: PEM file with the private key.
@@ -72,6 +73,7 @@ class ServeOptions:
     unresponsive_s: float = 30.0
     stream_keep_alive_s: float = 15.0
     max_body_bytes: int = 64 << 20
+    max_held_bytes: int = 0
     debug: bool = False
     tls_certificate: str | None = None
     tls_key: str | None = None

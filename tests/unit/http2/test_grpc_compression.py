@@ -81,6 +81,8 @@ def test_a_compressed_message_of_a_unary_call(pieces):
     client.send(f.frame(f.DATA, f.END_STREAM, 1))
     [call] = client.calls
     assert (call.message, call.encoding) == (b"hello" * 100, b"gzip")
+    assert client.state.buffered_bytes == len(call.message)  # as it is kept, not as it came
+    call.reply(b"")
     assert client.state.buffered_bytes == 0
 
 

@@ -91,6 +91,8 @@ def test_a_message_in_pieces_and_trailers():
     client.send(client.headers(1, [(b"x-end", b"1")], end=True))
     [call] = client.calls
     assert bytes(call.message) == b"hello"
+    assert client.state.buffered_bytes == 5  # it is held until it is answered
+    call.reply(b"")
     assert client.state.buffered_bytes == 0
 
 
@@ -315,7 +317,7 @@ def test_an_answer_that_is_not_read_is_dropped_and_the_others_go_on():
     client.written()
     client.tick(1)
     client.tick(29)
-    client.send(f.window_update_frame(3, 10))
+    client.send(f.window_update_frame(3, 40_000))
     client.written()
     client.tick(30)
     client.tick(32)

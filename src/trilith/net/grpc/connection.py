@@ -16,12 +16,13 @@ from trilith.errors import Draining, TrilithError, Unsupported
 from trilith.net.grpc import answers
 from trilith.net.grpc.call import CallState, GrpcCall
 from trilith.net.grpc.deadlines import DeadlineTimer
-from trilith.net.grpc.dispatch import cancel, dispatch, tell_drain
+from trilith.net.grpc.dispatch import cancel, tell_drain
 from trilith.net.grpc.intake import Intake
 from trilith.net.grpc.lifetime import Due, Lifetime
 from trilith.net.grpc.sending import CallSender
 from trilith.net.grpc.state import Admit, ServerState
 from trilith.net.grpc.statistics import CallRefusal
+from trilith.net.held_bytes import ConnectionShare
 from trilith.net.http2_stalls import StallWatch
 from trilith.net.http2_writer import SocketWriter
 from trilith.wire.grpc_messages import PREFIX_BYTES
@@ -63,9 +64,10 @@ class GrpcConnection(asyncio.Protocol):
         self._now = time.monotonic()
         self._http2 = Http2Connection(state.limits.http2(), now=self._now)
         self._timer = DeadlineTimer(state.loop, self._on_deadline)
-        self._sender = CallSender(state, self._http2, self._schedule)
+        self._share = share = ConnectionShare(state.held)
+        self._sender = CallSender(state, self._http2, self._schedule, share)
         self._calls = self._sender.calls
-        self._intake = Intake(state, self._http2, self._schedule)
+        self._intake = Intake(state, self._http2, self._schedule, share)
         self._stalls = StallWatch(state.limits.write_timeout_s)
         self._life = Lifetime(state.limits, now=self._now, spread=random.random())
 
@@ -130,6 +132,7 @@ class GrpcConnection(asyncio.Protocol):
         self._timer.end()
         self._sender.end()
         self._intake.end()
+        self._share.end()
         self._server.connections.discard(self)
         self._server.changed.set()
 
@@ -187,7 +190,7 @@ class GrpcConnection(asyncio.Protocol):
             ):
                 call.message = data[PREFIX_BYTES:]
                 call.received_at = self._now
-                dispatch(self._server, call)
+                self._intake.hand_over(call)
                 return
         if call.state is _RECEIVING:
             call.received_at = self._now
@@ -236,6 +239,7 @@ class GrpcConnection(asyncio.Protocol):
         if self._calls:
             self._life.busy_at = now
         self._writer.tick(now, self._limits.write_timeout_s)
+        self._share.unsent(self._http2.waiting_bytes)
         if self._writer.closing:
             return
         self._intake.refuse_slow(list(self._calls.values()), now)

@@ -16,6 +16,7 @@ from trilith.net.grpc.dispatch import cancel, dispatch
 from trilith.net.grpc.inbox import MessageInbox
 from trilith.net.grpc.state import ServerState
 from trilith.net.grpc.statistics import CallRefusal, refusal_of
+from trilith.net.held_bytes import ConnectionShare
 from trilith.wire.grpc_compression import inflate
 from trilith.wire.grpc_messages import Compressed, Message, MessageReader
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
@@ -33,11 +34,15 @@ class Intake:
         state: the server's.
         http2: the connection's.
         schedule: called when there is output.
+        share: what the connection holds.
     """
 
-    __slots__ = ("_http2", "_schedule", "_server")
+    __slots__ = ("_http2", "_schedule", "_server", "_share")
 
-    def __init__(self, state: ServerState, http2: Http2Connection, schedule: Callable[[], None]) -> None:
+    def __init__(
+        self, state: ServerState, http2: Http2Connection, schedule: Callable[[], None], share: ConnectionShare
+    ) -> None:
+        self._share = share
         self._server = state
         self._http2 = http2
         self._schedule = schedule
@@ -82,10 +87,19 @@ class Intake:
             sentence = "this method takes one message, and none was sent"
             self._end(call, CallRefusal.NO_MESSAGE, GrpcStatus.UNIMPLEMENTED, sentence)
         else:
-            self._server.buffered_bytes -= call.held_bytes
-            call.held_bytes = 0
             call.reader = None
             call.received_at = now
+            self.hand_over(call)
+
+    def hand_over(self, call: GrpcCall) -> None:
+        """The message is whole: the call goes to the application, and the message is held until its end."""
+        size = len(call.message)
+        self._share.take(size - call.held_bytes)
+        call.held_bytes = size
+        held = self._server.held
+        if held.held_bytes > held.last_bytes:
+            self.refuse(call, CallRefusal.BUFFERS, QueueFull(self._share.refuse()))
+        else:
             dispatch(self._server, call)
 
     def end(self) -> None:
@@ -120,9 +134,9 @@ class Intake:
 
     def _hold(self, call: GrpcCall, size_bytes: int) -> None:
         call.held_bytes += size_bytes
-        self._server.buffered_bytes += size_bytes
-        if self._server.buffered_bytes > self._server.limits.max_buffered_bytes:
-            raise QueueFull("the server holds too many half-received messages: try again later")
+        self._share.take(size_bytes)
+        if self._share.passed:
+            raise QueueFull(self._share.refuse())
 
     def _release(self, call: GrpcCall, size_bytes: int) -> None:
         self._http2.release(call.stream_id, size_bytes)
@@ -131,7 +145,7 @@ class Intake:
     def _taken(self, call: GrpcCall, size_bytes: int) -> None:
         size = min(size_bytes + _MESSAGE_OVERHEAD_BYTES, call.held_bytes)
         call.held_bytes -= size
-        self._server.buffered_bytes -= size
+        self._share.take(-size)
 
     def _take_only(self, call: GrpcCall, message: Message) -> bool:
         """Takes the message of a call that has one; False when it cannot be read, and the call is over."""

@@ -17,7 +17,8 @@ class GrpcLimits:
         max_metadata_bytes: the header list of one call, as HTTP/2 counts it.
         max_concurrent_streams: calls in flight on one connection.
         max_connections: a connection over it is told to go away.
-        max_buffered_bytes: messages half received, or not taken by their application, of all connections together.
+        max_buffered_bytes: messages that come, or whose calls have not ended, and answers that are not sent, of all
+            connections together; for a server that shares no `HeldBytes` with others.
         stream_window_bytes, connection_window_bytes: how far a client may send ahead of us.
         handshake_timeout_s: until the client's preface and SETTINGS.
         receive_timeout_s: without progress of a request that has begun.

@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from trilith.errors import Cancelled, DeadlineExceeded, PayloadTooLarge
+from trilith.errors import Cancelled, DeadlineExceeded, PayloadTooLarge, QueueFull
 from trilith.net.grpc import answers
 from trilith.net.grpc.call import GrpcCall
 from trilith.net.grpc.dispatch import cancel
 from trilith.net.grpc.state import ServerState
+from trilith.net.held_bytes import LARGE_BYTES, ConnectionShare
 from trilith.wire.grpc_messages import message_prefix
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
 from trilith.wire.http2 import EncodedHeaders, ErrorCode, Field, Http2Connection
@@ -29,11 +30,25 @@ class CallSender:
         state: the server's.
         http2: the connection's.
         schedule: called when there is output.
+        share: what the connection holds.
     """
 
-    __slots__ = ("_counters", "_http2", "_max_bytes", "_schedule", "_server", "calls", "draining", "transport")
+    __slots__ = (
+        "_counters",
+        "_http2",
+        "_max_bytes",
+        "_schedule",
+        "_server",
+        "_share",
+        "calls",
+        "draining",
+        "transport",
+    )
 
-    def __init__(self, state: ServerState, http2: Http2Connection, schedule: Callable[[], None]) -> None:
+    def __init__(
+        self, state: ServerState, http2: Http2Connection, schedule: Callable[[], None], share: ConnectionShare
+    ) -> None:
+        self._share = share
         self._server = state
         self._counters = state.counters
         self._max_bytes = state.limits.max_response_bytes
@@ -60,6 +75,9 @@ class CallSender:
             error = self._too_large(message)
             self.send_failure(call, grpc_status(error), error.message)
             return
+        if len(message) > LARGE_BYTES and self._share.met:
+            self.send_failure(call, GrpcStatus.RESOURCE_EXHAUSTED, self._not_kept(message))
+            return
         try:
             ending = answers.ok_trailers(trailers, self._http2.max_header_list_bytes)
         except PayloadTooLarge as error:
@@ -70,6 +88,8 @@ class CallSender:
             return
         del self.calls[call.stream_id]
         self._http2.respond(call.stream_id, answers.OK_HEAD, (message_prefix(len(message)), message), ending)
+        if len(message) > LARGE_BYTES:
+            self._share.unsent(self._http2.waiting_bytes)
         self._ended(call, _OK)
 
     def send_failure(self, call: GrpcCall, status: GrpcStatus, message: str, trailers: Sequence[Field] = ()) -> None:
@@ -93,6 +113,8 @@ class CallSender:
         """See `CallSink`."""
         if len(message) > self._max_bytes:
             raise self._too_large(message)
+        if len(message) > LARGE_BYTES and self._share.met:
+            raise QueueFull(self._not_kept(message))
         if not call.head_sent:
             self.send_head(call, ())
         encoder = call.encoder
@@ -105,6 +127,7 @@ class CallSender:
         compressed = len(packed) < len(message)
         parts = (message_prefix(len(packed) if compressed else len(message), compressed=compressed),)
         room = self._http2.send_data(call.stream_id, (*parts, packed if compressed else message))
+        self._share.unsent(self._http2.waiting_bytes)
         self._schedule()
         return room
 
@@ -145,6 +168,7 @@ class CallSender:
 
     def wake(self) -> None:
         """Lets those go on whose messages have gone out."""
+        self._share.unsent(self._http2.waiting_bytes)
         for stream_id in self._http2.take_roomy():
             call = self.calls.get(stream_id)
             if call is None:
@@ -201,7 +225,7 @@ class CallSender:
         self._counters.outcomes[status] += 1
         call.on_room = None
         if call.held_bytes:
-            self._server.buffered_bytes -= call.held_bytes
+            self._share.take(-call.held_bytes)
             call.held_bytes = 0
             call.reader = None
         if call.inbox is not None:
@@ -210,6 +234,9 @@ class CallSender:
         if on_end is not None:
             on_end()
         self._schedule()
+
+    def _not_kept(self, message: bytes) -> str:
+        return f"the answer ({len(message)} bytes) is not kept: {self._share.refuse()}"
 
     def _too_large(self, message: bytes) -> PayloadTooLarge:
         return PayloadTooLarge(

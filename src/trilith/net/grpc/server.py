@@ -15,6 +15,7 @@ from trilith.net.grpc.lifetime import DRAIN_HEARD_S
 from trilith.net.grpc.limits import GrpcLimits
 from trilith.net.grpc.state import Admit, GrpcApp, ServerState
 from trilith.net.grpc.statistics import GrpcCounters, GrpcStatistics
+from trilith.net.held_bytes import HeldBytes
 from trilith.net.listeners import Listeners
 from trilith.wire.grpc_compression import GrpcCompression
 
@@ -34,6 +35,8 @@ class GrpcServer:
         compression: of answers, for clients that accept it; None for none. Compressed messages of clients are always
             read.
         admit: see `Admit`; None lets every call pass.
+        held: the bound on the bytes that are kept for clients, shared by the servers of a process; None for one of
+            `max_buffered_bytes`.
         limits: the bounds.
         ssl: a server context that offers `h2` by ALPN; None for clear text.
     """
@@ -45,6 +48,7 @@ class GrpcServer:
         streaming: Container[bytes] = (),
         compression: GrpcCompression | None = None,
         admit: Admit | None = None,
+        held: HeldBytes | None = None,
         limits: GrpcLimits | None = None,
         ssl: tls.SSLContext | None = None,
     ) -> None:
@@ -52,6 +56,7 @@ class GrpcServer:
         self._streaming = streaming
         self._compression = compression
         self._admit = admit
+        self._held = held
         self._limits = limits if limits is not None else GrpcLimits()
         self._ssl = ssl
         self._state: ServerState | None = None
@@ -74,7 +79,7 @@ class GrpcServer:
         self._listeners.bind(host, port, sockets)
         loop = asyncio.get_running_loop()
         state = self._state = ServerState(
-            self._app, self._limits, loop, self._streaming, self._compression, self._admit
+            self._app, self._limits, loop, self._streaming, self._compression, self._admit, self._held
         )
         await self._listeners.serve(
             lambda: GrpcConnection(state),

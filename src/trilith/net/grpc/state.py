@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trilith.net.grpc.call import GrpcCall
 from trilith.net.grpc.limits import GrpcLimits
 from trilith.net.grpc.statistics import GrpcCounters
+from trilith.net.held_bytes import HeldBytes
 from trilith.wire.grpc_compression import GrpcCompression
 
 if TYPE_CHECKING:
@@ -36,12 +37,12 @@ class ServerState:
         "_id_sequence",
         "admit",
         "app",
-        "buffered_bytes",
         "changed",
         "compression",
         "connections",
         "counters",
         "draining",
+        "held",
         "limits",
         "loop",
         "streaming",
@@ -56,7 +57,11 @@ class ServerState:
         streaming: Container[bytes] = (),
         compression: GrpcCompression | None = None,
         admit: Admit | None = None,
+        held: HeldBytes | None = None,
     ) -> None:
+        most = limits.max_buffered_bytes
+        self.held = held if held is not None else HeldBytes(most, most)
+        """The bound on what is kept for clients."""
         self.app = app
         self.admit = admit
         self.compression = compression
@@ -73,8 +78,11 @@ class ServerState:
         """Set when a connection ended, or began to refuse calls."""
         self._id_prefix = secrets.token_hex(6) + "-"
         self._id_sequence = 0
-        self.buffered_bytes = 0
-        """Octets of messages half received or not taken, of all connections."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Octets that are held now."""
+        return self.held.held_bytes
 
     def next_request_id(self) -> str:
         """A request id that is unique to this server's life, and unlikely anywhere else."""

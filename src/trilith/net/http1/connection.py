@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Final, cast
 
+from trilith.net.held_bytes import LARGE_BYTES, ConnectionShare
 from trilith.net.http1.dispatch import dispatch, tell_disconnect
 from trilith.net.http1.gate import ReadGate
 from trilith.net.http1.http2_connection import HttpOverHttp2
@@ -64,6 +65,7 @@ class HttpConnection(asyncio.Protocol):
         "limits",
         "loop",
         "peer",
+        "share",
     )
 
     # Set when the connection is made: one whose TLS handshake failed never is, and nobody tells it that it has ended.
@@ -77,6 +79,7 @@ class HttpConnection(asyncio.Protocol):
         self.limits = state.limits
         self.heads = state.heads
         self.loop = state.loop
+        self.share = ConnectionShare(state.held)
         self.peer = ""
         self._reading: HttpRequest | None = None
         self._waiting: deque[HttpRequest] = deque()
@@ -133,6 +136,9 @@ class HttpConnection(asyncio.Protocol):
         if reading is not None and self._start_early and not reading.queued:
             reading.received_at = monotonic()
             self._enqueue(reading)
+        if reading is not None and self.share.passed and not reader.stopped:
+            reading.drop_body()
+            self._refuse(refusal.HELD_BYTES.because(self.share.refuse()))
         if reader.in_head and not self._head_since:
             self._head_since = state.now
         if reading is not None or self._waiting or self._gate.paused or self._out.paused or reader.stopped:
@@ -148,6 +154,7 @@ class HttpConnection(asyncio.Protocol):
             self._first = data
             self._head_since = self._head_since or self._state.now
             return b""
+        self.share.end()
         self._lost = True  # for this protocol: the socket goes on to another
         self._gate.end()
         self._reader.end()
@@ -170,6 +177,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """For the transport."""
         self._client_gone()
+        self.share.end()
         self._gate.end()
         self._reader.end()
         self._state.forget(self)
@@ -182,6 +190,7 @@ class HttpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """For the transport."""
         self._out.resume()
+        self.share.unsent(self._out.unsent_bytes)
         self.update_reading()
 
     # From the reader.
@@ -226,10 +235,14 @@ class HttpConnection(asyncio.Protocol):
 
     def _begin(self, request: HttpRequest) -> None:
         self._current = request
-        if request.refusal is None:
-            dispatch(self._state, request)
-        else:
+        state = self._state
+        if request.refusal is not None:
             request.respond_refusal()
+        elif request.inbound is not None and request.complete and state.held.held_bytes > state.held.last_bytes:
+            state.counters.refused[refusal.HELD_BYTES.reason] += 1
+            request.respond_error(refusal.HELD_BYTES.because(self.share.refuse()).error())
+        else:
+            dispatch(state, request)
 
     def _proceed(self) -> None:
         """The current request is done with: on to the next."""
@@ -312,6 +325,8 @@ class HttpConnection(asyncio.Protocol):
         """Sends a whole answer."""
         self._state.counters.responses[status] += 1
         self._out.write(head, body)
+        if len(body) > LARGE_BYTES:
+            self.share.unsent(self._out.unsent_bytes)
         if keep and request.complete and not self._waiting and not self._state.draining and not self._gate.paused:
             # Nothing waits for the end of this one: what `_answered` comes to then.
             self._current = None
@@ -458,6 +473,7 @@ class HttpConnection(asyncio.Protocol):
             now: the current monotonic instant in seconds.
         """
         limits = self.limits
+        self.share.unsent(self._out.unsent_bytes)
         if not self._out.is_moving(now, limits.write_timeout_s):
             self._state.counters.write_timeouts += 1
             self.abort()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Final, cast
 
+from trilith.net.held_bytes import ConnectionShare
 from trilith.net.http1.dispatch import dispatch, tell_disconnect
 from trilith.net.http1.http2_exchange import Http2Exchange
 from trilith.net.http1.http2_unwanted import UnwantedBodies
@@ -50,6 +51,7 @@ class HttpOverHttp2(asyncio.Protocol):
     def __init__(self, state: ServerState, *, peer: str) -> None:
         self.state = state
         self.limits = state.limits
+        self.share = ConnectionShare(state.held)
         self.loop = state.loop
         self.peer = peer
         self.heads: Http2Heads = state.http2_heads
@@ -107,6 +109,7 @@ class HttpOverHttp2(asyncio.Protocol):
         """The socket is gone."""
         self._writer.end()
         self._all_gone()
+        self.share.end()
         self.state.forget(self)
 
     # ---- events
@@ -163,6 +166,8 @@ class HttpOverHttp2(asyncio.Protocol):
             )
         elif ended:
             self._complete(exchange, now)
+        elif self.share.passed:
+            self._refuse(exchange, refusal.HELD_BYTES.because(self.share.refuse()))
 
     def _on_unwanted(self, stream_id: int, size_bytes: int, *, ended: bool) -> None:
         """More of a body whose request was answered."""
@@ -188,15 +193,18 @@ class HttpOverHttp2(asyncio.Protocol):
         request = exchange.request
         if request.queued or request.refusal is not None or request.gone:
             return
-        request.queued = True
         request.received_at = now
+        held = self.state.held
+        if held.held_bytes > held.last_bytes and request.inbound is not None and request.complete:
+            self._refuse(exchange, refusal.HELD_BYTES.because(self.share.refuse()))
+            return
+        request.queued = True
         dispatch(self.state, request)
 
     def _refuse(self, exchange: Http2Exchange, found: Refusal) -> None:
         self.state.counters.refused[found.reason] += 1
         request = exchange.request
-        if request.inbound is not None:
-            request.inbound.discard()
+        request.drop_body()
         request.refuse(found)
         if not request.queued:
             request.queued = True
@@ -241,6 +249,7 @@ class HttpOverHttp2(asyncio.Protocol):
 
     def answered(self, stream_id: int) -> None:
         """The whole answer is on its way."""
+        self.share.unsent(self.http2.waiting_bytes)
         exchange = self._exchanges.pop(stream_id, None)
         if exchange is not None:
             exchange.end()
@@ -278,6 +287,7 @@ class HttpOverHttp2(asyncio.Protocol):
         """Ends what has lasted too long."""
         limits = self.limits
         self._writer.tick(now, limits.write_timeout_s)
+        self.share.unsent(self.http2.waiting_bytes)
         if self._writer.closing:
             return
         if self.http2.state in _HANDSHAKE:
@@ -319,6 +329,7 @@ class HttpOverHttp2(asyncio.Protocol):
             self._writer.close()
 
     def _on_cut(self) -> None:
+        self.share.unsent(self.http2.waiting_bytes)
         for stream_id in self.http2.take_roomy():
             exchange = self._exchanges.get(stream_id)
             if exchange is not None:

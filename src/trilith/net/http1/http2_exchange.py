@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from trilith.errors import Bug
+from trilith.net.held_bytes import ConnectionShare
 from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.state import AnswerHeaders, ErrorForm
@@ -130,6 +131,11 @@ class Http2Exchange:
     def limits(self) -> HttpLimits:
         """See `HttpSink`."""
         return self._connection.limits
+
+    @property
+    def share(self) -> ConnectionShare:
+        """See `HttpSink`."""
+        return self._connection.share
 
     @property
     def heads(self) -> Http2Heads:

@@ -8,6 +8,7 @@ from typing import Final
 
 from trilith.net.http1.statistics import HttpCounters
 from trilith.net.http1.waiting import Listener
+from trilith.net.http2_stalls import least_bytes
 
 Buffer = bytes | bytearray | memoryview
 
@@ -71,11 +72,16 @@ class Outbound:
         """Whether bytes still wait for the client."""
         return self._transport.get_write_buffer_size() > 0
 
+    @property
+    def unsent_bytes(self) -> int:
+        """How many bytes wait for the client."""
+        return self._transport.get_write_buffer_size()
+
     def is_moving(self, now: float, timeout_s: float) -> bool:
-        """Whether nothing waits, or something left within the last `timeout_s` seconds. To be asked regularly."""
+        """Whether nothing waits, or enough left within the last `timeout_s` seconds. To be asked regularly."""
         waiting = self._transport.get_write_buffer_size()
         flushed = self._sent_bytes - waiting
-        if not waiting or flushed != self._flushed_bytes:
+        if not waiting or flushed - self._flushed_bytes >= least_bytes(waiting, timeout_s):
             self._flushed_bytes = flushed
             self._flushed_at = now
             return True

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from trilith.net.held_bytes import ConnectionShare
 from trilith.net.http1.outbound import Buffer
 from trilith.wire.http1 import HttpLimits
 
@@ -59,6 +60,11 @@ class HttpSink(Protocol):
     @property
     def limits(self) -> HttpLimits:
         """The server's bounds."""
+        ...
+
+    @property
+    def share(self) -> ConnectionShare:
+        """What the connection holds of its requests and answers."""
         ...
 
     @property

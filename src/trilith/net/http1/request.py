@@ -16,7 +16,8 @@ import msgspec
 
 from trilith.core.identity import Identity
 from trilith.core.logs import Accesses
-from trilith.errors import Bug, InvalidInput, PayloadTooLarge, ServiceError, TrilithError
+from trilith.errors import Bug, InvalidInput, PayloadTooLarge, QueueFull, ServiceError, TrilithError
+from trilith.net.held_bytes import LARGE_BYTES
 from trilith.net.http1.outbound import Buffer
 from trilith.net.http1.streaming import StreamedAnswer, begin_answer, send_stream
 from trilith.net.http1.waiting import Listener
@@ -80,6 +81,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     _task: asyncio.Task[None] | None = None
     _waiter: asyncio.Future[None] | Listener | None = None
     _failure: TrilithError | None = None
+    _held_bytes: int = 0
 
     def __repr__(self) -> str:
         phase = ("open", "streaming", "answered", "gone")[self._phase]
@@ -176,6 +178,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
                 raise _too_large(self.body_limit)
             if body.buffered:
                 chunk = body.take()
+                self._hold(body)
                 self._connection.update_reading()
                 yield chunk
             elif body.complete:
@@ -211,6 +214,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         if body is None or not body.buffered:
             return b""
         taken = body.take()
+        self._hold(body)
         self._connection.update_reading()
         return taken
 
@@ -275,9 +279,12 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
             raise Bug(f"{self!r}: answered twice")
         if type(body) is not bytes:
             body = _buffer(body)
+        connection = self._connection
+        if len(body) > LARGE_BYTES and connection.share.met:
+            self.respond_error(QueueFull(f"the answer ({len(body)} bytes) is not kept: {connection.share.refuse()}"))
+            return
         if status >= 400:
             http_failed(self, status, body)
-        connection = self._connection
         if connection.answer_headers is not None:
             headers = connection.answer_headers(self, headers)
         keep = connection.will_keep(self)
@@ -288,6 +295,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         self.on_disconnect = None
         if self.method == "HEAD" or status == 204 or status == 304:
             body = b""
+        if self._held_bytes:
+            self._let_go()
         connection.send_answer(self, status, head, body, keep=keep)
         if Accesses.on:
             http_answered(self, status, len(body))
@@ -361,6 +370,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         """Cuts the connection in the middle of a streamed answer; does nothing at any other time."""
         if self._phase == _STREAMING:
             self._phase = _GONE
+            self._let_go()
             self._tell_end()
             self._connection.abort()
 
@@ -380,6 +390,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     def end_stream(self) -> None:
         """Moves from streaming to answered."""
         self._phase = _ANSWERED
+        self._let_go()
         self.on_disconnect = None
         self._tell_end()
 
@@ -400,8 +411,10 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     def body_arrived(self, chunk: bytes) -> None:
         """Some of the body is here."""
         self._awaits_continue = False  # the client did not wait
-        if self._body is not None:
-            self._body.add(chunk)
+        body = self._body
+        if body is not None:
+            body.add(chunk)
+            self._hold(body)
         if self._waiter is not None:
             self._wake()
 
@@ -435,6 +448,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     def client_gone(self) -> Callable[[], None] | None:
         """The client is gone: cancels the task that answers. Returns the application's `on_disconnect`, once."""
         self._phase = _GONE
+        self._let_go()
         if not self.complete and self._failure is None:
             self._failure = InvalidInput("the client closed the connection before its request was complete")
         if not self.complete and self._body is not None:
@@ -445,6 +459,21 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
             self._task.cancel()
         callback, self.on_disconnect = self.on_disconnect, None
         return callback
+
+    def drop_body(self) -> None:
+        """Nobody will read the body: what is here of it is let go, and what comes is dropped."""
+        if self._body is not None:
+            self._body.discard()
+            self._hold(self._body)
+
+    def _hold(self, body: InboundBody) -> None:
+        size = body.buffered if self._phase < _ANSWERED else 0
+        self._connection.share.take(size - self._held_bytes)
+        self._held_bytes = size
+
+    def _let_go(self) -> None:
+        self._connection.share.take(-self._held_bytes)
+        self._held_bytes = 0
 
     def _tell_end(self) -> None:
         on_end, self.on_end = self.on_end, None

@@ -8,6 +8,7 @@ import ssl as tls
 from collections.abc import Sequence
 from typing import Final
 
+from trilith.net.held_bytes import HeldBytes
 from trilith.net.http1.connection import HttpConnection
 from trilith.net.http1.state import AnswerHeaders, ErrorForm, HttpApp, ServerState, usual_form
 from trilith.net.http1.statistics import HttpCounters, HttpStatistics
@@ -25,6 +26,7 @@ class HttpServer:
         limits: bounds on what clients may send and how long they may take.
         ssl: serves TLS with this context (see `tls_context`); None serves plain text.
         answer_headers: what is said in every answer, those included that no application has given; None for nothing.
+        held: the bound on the bytes kept for clients, shared by the servers of a process; None for one of 1 GiB.
         error_form: how errors are told that no application has answered, or that one answers by `respond_error`.
     """
 
@@ -36,8 +38,10 @@ class HttpServer:
         ssl: tls.SSLContext | None = None,
         error_form: ErrorForm = usual_form,
         answer_headers: AnswerHeaders | None = None,
+        held: HeldBytes | None = None,
     ) -> None:
         self._app = app
+        self._held = held
         self._limits = limits if limits is not None else HttpLimits()
         self._ssl = ssl
         self._error_form = error_form
@@ -61,7 +65,7 @@ class HttpServer:
         """
         self._listeners.bind(host, port, sockets)
         state = self._state = ServerState(
-            self._app, self._limits, asyncio.get_running_loop(), self._error_form, self._answer_headers
+            self._app, self._limits, asyncio.get_running_loop(), self._error_form, self._answer_headers, self._held
         )
         await self._listeners.serve(
             lambda: HttpConnection(state),

@@ -10,6 +10,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
 from trilith.errors import TrilithError
+from trilith.net.held_bytes import HeldBytes
 from trilith.net.http1.hangup import HangupWatch
 from trilith.net.http1.statistics import HttpCounters
 from trilith.wire.http1 import HttpLimits, ResponseHeads
@@ -54,6 +55,7 @@ class ServerState:
         draining: no further request is taken after those that have begun.
         error_form: how errors are told.
         answer_headers: what is said in every answer; None for nothing.
+        held: the bound on what is kept for clients.
         empty: called when the last connection is gone.
     """
 
@@ -69,6 +71,7 @@ class ServerState:
         "error_form",
         "hangups",
         "heads",
+        "held",
         "http2_heads",
         "limits",
         "loop",
@@ -84,8 +87,10 @@ class ServerState:
         loop: asyncio.AbstractEventLoop,
         error_form: ErrorForm = usual_form,
         answer_headers: AnswerHeaders | None = None,
+        held: HeldBytes | None = None,
     ) -> None:
         self.app = app
+        self.held = held if held is not None else HeldBytes()
         self.answer_headers = answer_headers
         self.error_form = error_form
         self.limits = limits

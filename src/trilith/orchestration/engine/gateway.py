@@ -28,6 +28,7 @@ from trilith.core.lifeline import die_with_parent
 from trilith.core.logs import configure_logging
 from trilith.errors import NoReadyReplica, SetupError, TrilithError, UnknownReference
 from trilith.net.grpc import GrpcLimits, GrpcServer
+from trilith.net.held_bytes import HeldBytes
 from trilith.net.http1 import HttpLimits, HttpServer, tls_context
 from trilith.net.transport import Listener
 from trilith.orchestration.connections import ConnectionBounds, connection_bounds
@@ -47,7 +48,7 @@ from trilith.orchestration.engine.node_models import NodeModels
 from trilith.orchestration.engine.own_pages import OwnPages
 from trilith.orchestration.engine.process import open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.router import Router
-from trilith.orchestration.engine.server_metrics import server_source
+from trilith.orchestration.engine.server_metrics import held_source, server_source
 from trilith.orchestration.engine.service_metrics import ServiceMetrics
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.orchestration.engine.worker_desk import WorkerDesk
@@ -143,8 +144,10 @@ class Gateway:
         )
         self._grpc_front.starting = not arguments.repositories
         door = front_doors(arguments, front, self._grpc_front, desk=self._access, hook=self._hook)
+        held = _held(arguments)
         http = HttpServer(
             door.app,
+            held=held,
             limits=http_limits,
             ssl=_tls(arguments, "h2", "http/1.1"),
             error_form=oip_http.error_form,
@@ -153,12 +156,14 @@ class Gateway:
         self._services = services = OipServices(oip_grpc, self._runtime, front=self._grpc_front)
         grpc = GrpcServer(
             door.asking(services),
+            held=held,
             streaming=services.streaming,
             admit=door.admit,
             limits=grpc_limits,
             ssl=_tls(arguments, "h2"),
         )
         admin = HttpServer(self._pages.admin, limits=admin_limits)
+        self._metrics.add_source(held_source(held))
         listener = Listener(self._workers.connected, grant=_PEER_GRANT)
         self._service_metrics.watch(self._router)
         self._metrics.add_source(server_source(http.statistics, grpc.statistics))
@@ -358,6 +363,12 @@ def _limits(max_body_bytes: int) -> tuple[HttpLimits, GrpcLimits, HttpLimits]:
         GrpcLimits(max_message_bytes=max_body_bytes, max_connections=bounds.grpc),
         HttpLimits(max_connections=bounds.metrics, max_turned_away=bounds.turned_away),
     )
+
+
+def _held(arguments: GatewayArguments) -> HeldBytes:
+    """The bound on what is kept for clients; one of them may have the two longest requests in any case."""
+    limit = arguments.max_held_bytes
+    return HeldBytes(limit, max(limit // 4, 2 * arguments.max_body_bytes))
 
 
 def _tls(arguments: GatewayArguments, *protocols: str) -> ssl.SSLContext | None:

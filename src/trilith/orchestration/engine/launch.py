@@ -21,6 +21,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
         peers_fd: listening UNIX socket to which replicas connect.
         repositories: model repositories that are served as they stand.
         max_body_bytes: largest request body.
+        max_held_bytes: requests and answers that are kept for clients, all together.
         unresponsive_s: seconds after which a replica that is not heard is replaced.
         stream_keep_alive_s: seconds of silence after which a stream of events gets a comment; 0 for never.
         tls_certificate: PEM file, or None.
@@ -44,6 +45,7 @@ class GatewayArguments(msgspec.Struct, frozen=True, kw_only=True):
     peers_fd: int
     repositories: list[str]
     max_body_bytes: int
+    max_held_bytes: int
     unresponsive_s: float
     stream_keep_alive_s: float
     tls_certificate: str | None

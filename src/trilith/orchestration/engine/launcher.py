@@ -19,6 +19,7 @@ from typing import Self
 
 import msgspec
 
+from trilith.core.machine_memory import memory_bytes
 from trilith.errors import SetupError
 from trilith.net.listen import listen_tcp, listen_unix, shown
 from trilith.orchestration.engine.inline import Foreground
@@ -41,6 +42,11 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS
 _LOADS = "loads"
 _SNAPSHOT_SUFFIX = ".sources"
 _WORKER_MODULE = "trilith.orchestration.engine.worker"
+
+
+def _default_held_bytes(max_body_bytes: int) -> int:
+    """A quarter of the memory, and four of the longest requests at least."""
+    return max(memory_bytes() // 4, 4 * max_body_bytes)
 
 
 class Launcher:
@@ -134,6 +140,7 @@ class Launcher:
             peers_fd=self._peers.fileno(),
             repositories=[options.target, *options.repository.roots] if self.serves_repository else [],
             max_body_bytes=options.max_body_bytes,
+            max_held_bytes=options.max_held_bytes or _default_held_bytes(options.max_body_bytes),
             unresponsive_s=options.unresponsive_s,
             stream_keep_alive_s=options.stream_keep_alive_s,
             tls_certificate=options.tls_certificate,

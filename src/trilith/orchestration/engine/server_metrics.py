@@ -4,6 +4,7 @@ trilith_connections{protocol}, trilith_connections_accepted_total{protocol}
 trilith_server_requests_total{protocol}, trilith_server_requests_in_flight{protocol}
 trilith_received_bytes_total{protocol}, trilith_sent_bytes_total{protocol}
 trilith_http_responses_total{status}, trilith_grpc_responses_total{status}
+trilith_held_bytes, trilith_held_refusals_total
 trilith_refused_total{protocol, reason}, trilith_broken_off_total{protocol, reason}
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from trilith.net.grpc import GrpcStatistics
+from trilith.net.held_bytes import HeldBytes
 from trilith.net.http1 import HttpStatistics
 from trilith.telemetry import Reading, Source, snapshots
 
@@ -121,6 +123,29 @@ _FAMILIES: Final[tuple[Reading[_Counted], ...]] = (
         _broken_off,
     ),
 )
+
+
+_HELD: Final[tuple[Reading[HeldBytes], ...]] = (
+    Reading(
+        "trilith_held_bytes",
+        "gauge",
+        "Octets of requests that are not answered and of answers that are not sent.",
+        (),
+        lambda held: [((), held.held_bytes)],
+    ),
+    Reading(
+        "trilith_held_refusals_total",
+        "counter",
+        "Requests that were refused, and answers that were given up, because too many octets were held.",
+        (),
+        lambda held: [((), held.refused)],
+    ),
+)
+
+
+def held_source(held: HeldBytes) -> Source:
+    """A source of what is kept for clients."""
+    return lambda: snapshots(_HELD, held)
 
 
 def server_source(http: Callable[[], HttpStatistics], grpc: Callable[[], GrpcStatistics]) -> Source:

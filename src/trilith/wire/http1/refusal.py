@@ -10,7 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trilith.errors import CallerError, CapacityError, InvalidInput, PayloadTooLarge, TrilithError, Unsupported
+from trilith.errors import (
+    CallerError,
+    CapacityError,
+    InvalidInput,
+    PayloadTooLarge,
+    QueueFull,
+    TrilithError,
+    Unsupported,
+)
 from trilith.wire.http_status import status_of
 
 
@@ -85,6 +93,7 @@ HEAD_TIMEOUT: Final = Refusal(
 BODY_TIMEOUT: Final = Refusal(
     reason="body_timeout", protocol_status=408, kind=InvalidInput, message="the body of the request stopped arriving"
 )
+HELD_BYTES: Final = Refusal(reason="held_bytes", kind=QueueFull, message="the request is not taken")
 TOO_MANY_CONNECTIONS: Final = Refusal(
     reason="connections", kind=CapacityError, message="too many connections are open: try again later"
 )

@@ -155,9 +155,18 @@ class Http2Connection:
         stream = self._streams.get(stream_id)
         return 0 if stream is None else stream.pending_bytes
 
-    def waiting(self) -> dict[int, int]:
-        """The streams whose bodies wait for a window or for the socket, and how many octets of each went out."""
-        return {each.stream_id: each.sent_bytes for each in self._streams.values() if each.pending_bytes}
+    def waiting(self) -> dict[int, tuple[int, int]]:
+        """The streams whose bodies wait for a window or for the socket: octets of each that went out, and that wait."""
+        return {
+            each.stream_id: (each.sent_bytes, each.pending_bytes)
+            for each in self._streams.values()
+            if each.pending_bytes
+        }
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Octets of all bodies that wait for a window or for the socket."""
+        return self._outbound.waiting_bytes
 
     def take_roomy(self) -> list[int]:
         """The streams whose senders were told to wait and may go on, each once."""

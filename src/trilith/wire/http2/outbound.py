@@ -41,6 +41,7 @@ class Outbound:
         "max_frame_bytes",
         "ready",
         "roomy",
+        "waiting_bytes",
         "window",
     )
 
@@ -48,6 +49,8 @@ class Outbound:
         self.ready: list[bytes] = []
         self.roomy: list[int] = []
         """Streams that wanted room and have it now."""
+        self.waiting_bytes = 0
+        """Octets of all bodies that wait."""
         self.cuts = 0
         """DATA frames cut so far."""
         self.window = frames.DEFAULT_WINDOW
@@ -101,6 +104,7 @@ class Outbound:
                 view = memoryview(part).cast("B")
                 stream.pending.append(view)
                 stream.pending_bytes += len(view)
+                self.waiting_bytes += len(view)
         if stream.pending:
             self._schedule(stream)
 
@@ -149,6 +153,7 @@ class Outbound:
     def forget(self, stream: Stream) -> None:
         """The stream was reset: what waits in it is dropped."""
         stream.pending = None
+        self.waiting_bytes -= stream.pending_bytes
         stream.pending_bytes = 0
         if stream.scheduled:
             self._blocked.remove(stream)
@@ -161,6 +166,7 @@ class Outbound:
         """The socket is gone: what is ready is dropped as well, and nobody is told of the end of a stream."""
         self.abandon()
         self.ready = []
+        self.waiting_bytes = 0
         self._on_end = _nobody
 
     def take(self, budget_bytes: int) -> bytes:
@@ -213,6 +219,7 @@ class Outbound:
         self.window -= size
         stream.send_window -= size
         stream.pending_bytes -= size
+        self.waiting_bytes -= size
         stream.sent_bytes += size
         if stream.wants_room and stream.pending_bytes <= ROOM_BYTES // 2:
             stream.wants_room = False
