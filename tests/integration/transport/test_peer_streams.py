@@ -347,7 +347,7 @@ def test_many_streams_at_random_keep_their_order_and_lose_nothing(run, seed):
                     live.remove(mirror)
             await asyncio.sleep(0)
         await until(lambda: first.in_flight == 0)
-        assert first._streams == {}
+        assert first._streams.open_streams == {}
         assert second.incoming == 0
         await finish(first, second)
 

@@ -52,11 +52,20 @@ class Victim:
         (frames.encode(frames.CREDIT, count=4), "greeting"),
         (frames.encode(frames.HELLO, 1, count=frames.PROTOCOL_VERSION), "greeting"),
         (frames.encode(frames.HELLO, frames.MAGIC, count=99), "protocol version 2, got 99"),
-        (frames.encode(frames.HELLO, frames.MAGIC, count=1, flags=1), "without its descriptor"),
+        (frames.encode(frames.HELLO, frames.MAGIC, count=frames.PROTOCOL_VERSION, flags=1), "without its descriptor"),
         (HELLO + HELLO, "kind 9 in the middle"),
         (GREETING + frames.encode(frames.RESULT, 77), "not in flight"),
         (GREETING + frames.encode(frames.ERROR, 77), "not in flight"),
         (GREETING + frames.encode(frames.CALL, 1) * 2, "sent twice"),
+        (GREETING + frames.encode(frames.ITEM, 77), "not in flight"),
+        (GREETING + frames.encode(frames.CALL, 1) + frames.encode(frames.END, 1), "has no items"),
+        (GREETING + frames.encode(frames.CALL, 1, count=1, second=-1.0), "was granted"),
+        (
+            GREETING
+            + frames.encode(frames.CALL, 1, count=1, second=9.0)
+            + frames.encode(frames.ITEM, 1, flags=frames.FROM_CALLER),
+            "nobody asked for",
+        ),
         (GREETING + b"".join(frames.encode(frames.CALL, number) for number in range(3)), "that were granted"),
         (GREETING + frames.encode(frames.SEGMENT, 0, struct.pack("<Q", 4096), count=1), "without its descriptor"),
         (GREETING + frames.encode(frames.RETIRE, 3), "to retire"),
@@ -128,7 +137,11 @@ def test_an_unsealed_or_wrong_board_is_refused(run, size):
         victim = Victim()
         descriptor = os.memfd_create("rogue", os.MFD_ALLOW_SEALING)
         os.ftruncate(descriptor, size)
-        socket.send_fds(victim.rogue, [frames.encode(frames.HELLO, frames.MAGIC, count=1, flags=1)], [descriptor])
+        socket.send_fds(
+            victim.rogue,
+            [frames.encode(frames.HELLO, frames.MAGIC, count=frames.PROTOCOL_VERSION, flags=1)],
+            [descriptor],
+        )
         os.close(descriptor)
         assert "shared segment" in await victim.ended()
 

@@ -37,11 +37,12 @@ from trilith.net.transport.descriptors import allocate_lazily
 from trilith.net.transport.owner import CALLBACK_FAILED, LOG, tell, tell_nothing
 from trilith.net.transport.receive import HAS_BOARD, Surroundings
 from trilith.net.transport.sender import FrameSender
+from trilith.net.transport.stream_desk import StreamDesk
 from trilith.net.transport.streams import CallStream, IncomingStream, OnItem
 from trilith.wire import frames
 from trilith.wire.frame_reader import FrameReader
 from trilith.wire.frames import CALL, ERROR, RESULT, Buffer, Frame, MalformedFrame
-from trilith.wire.windows import ReceiveWindow, SendWindow, Window
+from trilith.wire.windows import Window
 
 _ANSWERS: Final = (RESULT, ERROR)
 _NEVER: Final = math.inf
@@ -93,7 +94,7 @@ class Peer:
         self._outgoing = CallTable()
         self._incoming: dict[int, IncomingCall] = {}
         self._ran_out = True  # credits were 0, and `on_credits` was not called since
-        self._streams: dict[int, CallStream] = {}  # of those outgoing calls that have items
+        self._streams = StreamDesk(self._sender, self._outgoing, self._incoming)
         self._calls_sent = 0
         self._calls_received = 0
 
@@ -271,30 +272,9 @@ class Peer:
         if room <= 0:
             raise self._refusal()
         self._ran_out = self._ran_out or room == 1
-        streams = self._streams
-
-        def ended(reply: Reply) -> None:
-            stream = streams.pop(call_id, None)
-            if stream is not None:
-                stream.close()
-            on_reply(reply)
-
-        call_id = self._outgoing.add(ended)
         first = _NEVER if deadline is None else deadline
-        taken_bytes = float(window.size_bytes)
-        try:
-            self._sender.send(
-                CALL, call_id, meta, buffers, flags=flags, count=window.items, first=first, second=taken_bytes
-            )
-        except BaseException:
-            self._outgoing.take(call_id)
-            raise
+        stream = self._streams.open(meta, buffers, on_reply, on_item, window=window, first=first, flags=flags)
         self._calls_sent += 1
-        stream = CallStream(
-            self._sender, call_id, flags=frames.FROM_CALLER, sending=SendWindow(), receiving=ReceiveWindow(window)
-        )
-        stream.on_item = on_item
-        streams[call_id] = stream
         return stream
 
     def cancel(self, call_id: int) -> None:
@@ -302,9 +282,7 @@ class Peer:
 
         The call stays in flight until the other side has answered it.
         """
-        stream = self._streams.pop(call_id, None)
-        if stream is not None:
-            stream.close()
+        self._streams.drop(call_id)
         if self._outgoing.cancel(call_id):
             self._sender.send(frames.CANCEL, call_id, b"")
 
@@ -462,7 +440,8 @@ class Peer:
     def _on_other(self, frame: Frame) -> None:
         kind = frame.kind
         if kind >= frames.ITEM:
-            self._on_stream(frame)
+            # One in shared memory is given back by who looked at it, wanted or not.
+            self._streams.on_frame(frame, self._surroundings.views(frame.parts))
         elif kind == frames.CREDIT:
             self._remote_grant = min(frame.count, MAX_CALLS)
             if not self._greeted.done():
@@ -482,31 +461,6 @@ class Peer:
             self._surroundings.segments.remove(frame.call_id)
         elif kind != frames.HEARTBEAT:
             raise MalformedFrame(f"a frame of kind {kind} in the middle of the connection")
-
-    def _on_stream(self, frame: Frame) -> None:
-        call_id = frame.call_id
-        buffers = self._surroundings.views(frame.parts)  # one in shared memory is given back by who looked at it
-        if frame.kind == frames.FAILED:
-            self._on_failed(frame)
-        elif frame.flags & frames.FROM_CALLER or frame.kind == frames.END:
-            call = self._incoming.get(call_id)
-            if isinstance(call, IncomingStream):
-                if not call.stream.closed:
-                    call.stream.on_frame(frame, buffers)
-            elif call is not None:
-                raise MalformedFrame(f"call {call_id:#x} has no items")
-        else:
-            stream = self._streams.get(call_id)
-            if stream is not None:
-                stream.on_frame(frame, buffers)
-            elif not self._outgoing.is_cancelled(call_id):
-                raise MalformedFrame(f"an item of call {call_id:#x}, which has none or is not in flight")
-
-    def _on_failed(self, frame: Frame) -> None:
-        on_reply = self._outgoing.give_up(frame.call_id)
-        if on_reply is not None:
-            code, message, again = frames.decode_error(frame.meta)
-            tell(on_reply, Reply(False, b"", [], code, message, frame.first, frame.second, again))
 
     # --- Room and end
 
@@ -558,9 +512,7 @@ class Peer:
         self._channel.close()
         if self._timer is not None:
             self._timer.cancel()
-        for stream in self._streams.values():
-            stream.close()
-        self._streams.clear()
+        self._streams.close()
         lost = self._outgoing.empty()
         self._outgoing.board = None
         incoming = list(self._incoming.values())

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trilith.core.timeline import Timeline
-from trilith.errors import CapacityError, NotAcceptable, TrilithError, UnsupportedMediaType
+from trilith.errors import CapacityError, TrilithError
 from trilith.net.http1 import HttpRequest, StreamedAnswer
 from trilith.net.transport import Buffer, Item
 from trilith.orchestration.deployments import MethodRoute
@@ -24,9 +24,9 @@ from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, answer_head
 from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.orchestration.engine.stream_choice import check_body, chosen_format
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TimelineShelf
-from trilith.wire.accept import best
 from trilith.wire.calls import pack_call, unpack_result
 from trilith.wire.http_status import error_body, http_status
 from trilith.wire.stream_formats import FORMATS, StreamFormat
@@ -104,34 +104,6 @@ class HttpStreams:
         except TrilithError as error:
             self._router.fail(call, error)
         return sink
-
-
-def chosen_format(route: MethodRoute, accept: str) -> str:
-    """The content type in which the items are sent.
-
-    Raises:
-        NotAcceptable: the client takes none of those that are offered.
-    """
-    found = best(accept, route.offers)
-    if found is None:
-        raise NotAcceptable(
-            f"{route.service}.{route.method} streams {', '.join(route.offers)}; got accept: {accept[:200]}"
-        )
-    return found
-
-
-def check_body(route: MethodRoute, content_type: str) -> None:
-    """Looks at what the items of a request's body are.
-
-    Raises:
-        UnsupportedMediaType: the method reads no such items.
-    """
-    kind = content_type.partition(";")[0].strip().lower()
-    if kind not in route.takes:
-        raise UnsupportedMediaType(
-            f"{route.service}.{route.method} takes a stream of items as the body: {', '.join(route.takes)};"
-            f" got {kind or 'no Content-Type'}"
-        )
 
 
 class HttpStreamSink:
