@@ -10,7 +10,10 @@ lists and base64 text.
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import functools
 import re
+import sys
 import typing
 from collections.abc import Callable
 from typing import Any, Final, Literal, NotRequired
@@ -24,6 +27,7 @@ from typing_extensions import TypedDict, is_typeddict
 
 from trilith.errors import InvalidConfig, InvalidInput
 from trilith.service.codecs import special
+from trilith.service.codecs.exact import exact, finite, has_calendar, strict_scalars
 from trilith.service.kinds import (
     CONSTRAINTS,
     Kind,
@@ -54,8 +58,7 @@ _WANTED: Final = {
 }
 """What a type is for those who fill in forms, by pydantic's name of the error."""
 
-_SCALARS: Final = frozenset({"int", "float", "bool", "str", "bytes"})
-_NO_SCHEMAS: Final = frozenset({"metadata", "default", "expected", "serialization"})  # parts of a schema that hold none
+_NO_JSON: Final = re.compile(rb"NaN|Infinity")
 
 
 class _Special:
@@ -173,6 +176,8 @@ def _has_special(annotation: Any, seen: frozenset[type] = frozenset()) -> bool:
     if is_typeddict(annotation):
         if annotation in seen:
             return False
+        if type(annotation) is not type(TypedDict("One", {})) and sys.version_info < (3, 12):
+            return True  # pydantic reads those of `typing` from Python 3.12 on
         return any(_has_special(hint, seen | {annotation}) for hint in resolve_hints(annotation).values())
     return any(_has_special(part, seen) for part in typing.get_args(annotation))
 
@@ -182,12 +187,17 @@ def _typed_dict(annotation: Any) -> Any:
     found = TypedDict(  # type: ignore[misc]  # its keys are those of the given one
         annotation.__name__,
         {
-            name: NotRequired[_inner(hint)] if name in annotation.__optional_keys__ else _inner(hint)
+            name: NotRequired[_inner(hint)] if _is_optional(annotation, name, hint) else _inner(hint)
             for name, hint in resolve_hints(annotation).items()
         },
     )
     found.__pydantic_config__ = getattr(annotation, "__pydantic_config__", {})  # type: ignore[attr-defined]
     return found
+
+
+def _is_optional(annotation: Any, name: str, hint: Any) -> bool:
+    origin = typing.get_origin(hint)  # where annotations are texts, `__optional_keys__` knows nothing of it
+    return origin is NotRequired or (name in annotation.__optional_keys__ and origin is not typing.Required)
 
 
 def _inner(hint: Any) -> Any:
@@ -257,7 +267,12 @@ def _body(signature: MethodSignature) -> Any:
 
 def _adapter(make: Callable[[], Any], where: str, shown: str) -> Adapter:
     try:
-        return pydantic.TypeAdapter(make())
+        adapter = pydantic.TypeAdapter(make())
+        # A nested model's own validator, which pydantic has built already, would not be as exact: False leaves it out.
+        adapter.core_schema = exact(adapter.core_schema, _read_duration)
+        adapter.validator = pydantic_core.SchemaValidator(finite(adapter.core_schema), None, False)
+        adapter.serializer = pydantic_core.SchemaSerializer(adapter.core_schema, None, False)
+        return adapter
     except pydantic.errors.PydanticSchemaGenerationError as error:
         unknown = re.search(r"<class '(?:[\w<>]+\.)*(\w+)'>", str(error))
         named = unknown[1] if unknown is not None else "one of its types"
@@ -274,6 +289,26 @@ def _adapter(make: Callable[[], Any], where: str, shown: str) -> Adapter:
         ) from error
 
 
+def _read_duration(value: Any) -> Any:
+    if not isinstance(value, str | datetime.timedelta):
+        raise PydanticCustomError("duration", "a duration is text, such as P1DT5S")
+    if isinstance(value, str) and has_calendar(value):
+        raise PydanticCustomError(
+            "calendar", "a duration has no years and no months, which are not always as long: say days, as in P30D"
+        )
+    try:
+        return _durations().validate_python(value)
+    except pydantic.ValidationError as error:
+        raise PydanticCustomError(
+            "duration", "a duration is text, such as P1DT5S; got {got}", {"got": value}
+        ) from error
+
+
+@functools.cache
+def _durations() -> pydantic_core.SchemaValidator:
+    return pydantic_core.SchemaValidator(core_schema.timedelta_schema())
+
+
 def read_json(adapter: Adapter, body: bytes, where: str) -> Any:
     """A value from JSON, strictly.
 
@@ -281,9 +316,13 @@ def read_json(adapter: Adapter, body: bytes, where: str) -> Any:
         InvalidInput: it is not JSON, or not of that type; the message has the path of each wrong value.
     """
     try:
+        if _NO_JSON.search(body):
+            msgspec.json.decode(body)  # pydantic would take a NaN or an infinity that stands outside of a text
         return adapter.validate_json(body, strict=True)
     except pydantic.ValidationError as error:
         raise InvalidInput(f"{where}: {_explain(error)}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"{where}: the body is not JSON: {error}") from error
 
 
 def read_texts(adapter: Adapter, texts: list[str], where: str) -> Any:
@@ -337,16 +376,7 @@ def value_validator(adapter: Adapter) -> pydantic_core.SchemaValidator:
 
     A dataclass may be one, or the dict of its fields; a date may be its text; but "1" is no number here either.
     """
-    return pydantic_core.SchemaValidator(_strict_scalars(adapter.core_schema), None, False)
-
-
-def _strict_scalars(schema: Any) -> Any:
-    if isinstance(schema, list | tuple):
-        return type(schema)(_strict_scalars(part) for part in schema)
-    if not isinstance(schema, dict):
-        return schema
-    copied = {key: part if key in _NO_SCHEMAS else _strict_scalars(part) for key, part in schema.items()}
-    return copied | {"strict": True} if copied.get("type") in _SCALARS else copied
+    return pydantic_core.SchemaValidator(strict_scalars(adapter.core_schema), None, False)
 
 
 def read_value(validator: pydantic_core.SchemaValidator, value: Any, where: str) -> Any:
@@ -410,7 +440,18 @@ def _read_name(fields: dict[str, Any], name: str) -> str:
 
 
 class _Schemas(GenerateJsonSchema):
-    """pydantic's schemas; those of dataclasses say too that they have no other fields, as reading them does."""
+    """pydantic's schemas; those of classes say too that they have no other fields, as reading them does."""
+
+    def encode_default(self, dft: Any) -> Any:
+        """A default as it would be written."""
+        return msgspec.to_builtins(dft) if isinstance(dft, datetime.timedelta) else super().encode_default(dft)
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """The schema of a pydantic model: `exact` has it refuse other fields, unless it says otherwise itself."""
+        found = super().model_schema(schema)
+        if schema.get("config", {}).get("extra_fields_behavior") == "forbid":
+            found.setdefault("additionalProperties", False)
+        return found
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         """The schema of a dataclass."""
