@@ -1,4 +1,4 @@
-"""pydantic's schemas, made as strict as everything else that reads here: nothing is dropped, guessed or rounded. Pure.
+"""pydantic's schemas, made as strict as everything else that reads here: nothing is dropped, guessed or rounded.
 
 Rule 1: a class that does not say what becomes of unknown keys refuses them, as methods do.
 Rule 2: a duration has no years and no months: how long they are, each reader would have to guess.

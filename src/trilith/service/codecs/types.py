@@ -176,7 +176,7 @@ def _has_special(annotation: Any, seen: frozenset[type] = frozenset()) -> bool:
     if is_typeddict(annotation):
         if annotation in seen:
             return False
-        if type(annotation) is not type(TypedDict("One", {})) and sys.version_info < (3, 12):
+        if type(annotation).__module__ == "typing" and sys.version_info < (3, 12):
             return True  # pydantic reads those of `typing` from Python 3.12 on
         return any(_has_special(hint, seen | {annotation}) for hint in resolve_hints(annotation).values())
     return any(_has_special(part, seen) for part in typing.get_args(annotation))
