@@ -42,7 +42,7 @@ test: dev ## Checks, unit and integration tests: what CI runs.
 	$(BIN)/python -m pytest tests/unit -n 2 -q
 	$(BIN)/python -m pytest tests/integration -n 2 -q -m "not full"
 
-test-unit: dev ## The unit tests alone (seconds).
+test-unit: dev ## The unit tests alone (some minutes on two cores).
 	$(BIN)/python -m pytest tests/unit -n 2 -q
 
 test-full: torch ## Everything, long and many-process tests included.

@@ -72,7 +72,7 @@ class Supervision(Generic[Content]):
         book: its replicas.
         revisions: of the application.
         stopping: nothing is started, replaced or told of any more.
-        failed: it stops because it cannot serve.
+        failed: it stops because it cannot serve, or at once, with whatever was in flight.
     """
 
     def __init__(self, charge: Charge) -> None:
@@ -121,13 +121,20 @@ class Supervision(Generic[Content]):
         self.book.restart_starts(now)  # they may have waited for models until now
         self._not_ready = not_ready
 
-    def no_model_found(self, python_files: Sequence[str] = (), *, broken: bool = False) -> None:
-        """The repository is empty, or all in it is `broken`; its `python_files` may be what was meant."""
-        if self._charge.application or not self._charge.finds_models or (broken and not python_files):
+    def no_model_found(
+        self, python_files: Sequence[str] = (), *, repositories: Sequence[str] = (), broken: bool = False
+    ) -> None:
+        """The repository is empty, or all in it is `broken`.
+
+        What may have been meant: files of services that lie in it, and folders in it that are repositories themselves.
+        """
+        meant_other = python_files or repositories
+        if self._charge.application or not self._charge.finds_models or (broken and not meant_other):
             return
         folder = self._charge.target
         none = f"no model of {folder} can be served" if broken else f"there is no model in {folder}"
-        meant = f". A service is served by its file: `trilith serve {python_files[0]}`" if python_files else ""
+        meant = f". There are models in {repositories[0]}: `trilith serve {repositories[0]}`" if repositories else ""
+        meant += f". A service is served by its file: `trilith serve {python_files[0]}`" if python_files else ""
         self._tell(f"{none}: a model is a folder NAME/VERSION/model.onnx{meant}", "warning")
 
     def gateway_failed(self, reason: str) -> None:
@@ -406,6 +413,7 @@ class Supervision(Generic[Content]):
         self._stopped_at = now
         if self.stopping:
             self._tell("ending at once", "warning")
+            self.failed = True  # requests may have been thrown away: no end in order
             self._order(KillAll())
         elif self.revisions.ever_announced:
             self._tell(

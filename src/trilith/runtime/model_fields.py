@@ -7,6 +7,7 @@ that does not even fit its field: the parser of the text format would name a col
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -28,6 +29,7 @@ from trilith.runtime.ranges import (
     WARMUPS,
     Range,
 )
+from trilith.wire.oip_messages import model_config_messages
 
 _Tree = Mapping[str, "Mapping[str, Any] | Range | None"]
 _POLICY: Final[_Tree] = {
@@ -110,6 +112,7 @@ STRING_OR_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*
 _ESCAPE: Final = re.compile(r"\\(?P<escaped>[0-7]{1,3}|[xX][0-9a-fA-F]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _ESCAPED: Final = frozenset("abfnrtv\\'\"?")
 _TOKEN: Final = re.compile(r"[A-Za-z_]\w*|[{}<>]")
+_NO_FIELD: Final = re.compile(r'Message type "(?P<message>[\w.]+)" has no field named "(?P<name>[^"]*)".*', re.DOTALL)
 _NO_NUMBER: Final = re.compile(r": (?:Value out of range|Couldn't parse integer): (?P<got>\S+)$")
 
 
@@ -139,7 +142,7 @@ def parse_problem(text: str, error: text_format.ParseError) -> str:
     """What is wrong with a text that does not parse; a number that no field could hold is named by its field."""
     found = _NO_NUMBER.search(str(error))
     if found is None:
-        return str(error)
+        return field_that_was_meant(str(error))
     path = _path_at(text, error.GetLine() or 1, error.GetColumn() or 1)
     allowed: Any = HONOURED
     for name in path:
@@ -149,6 +152,20 @@ def parse_problem(text: str, error: text_format.ParseError) -> str:
     if isinstance(allowed, Range):
         return allowed.refusal(where, found["got"]).message
     return f"{where}: {str(error).rpartition(' : ')[2]}"
+
+
+def field_that_was_meant(problem: str) -> str:
+    """What a parser of protobuf says of a field that there is not, without its list of all, and with the nearest."""
+    found = _NO_FIELD.search(problem)
+    if found is None:
+        return problem
+    try:
+        message = model_config_messages().ModelConfig.DESCRIPTOR.file.pool.FindMessageTypeByName(found["message"])
+    except KeyError:
+        return problem
+    near = difflib.get_close_matches(found["name"], [field.name for field in message.fields], n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{problem[: found.start()]}{message.name} has no field {found['name']!r}{meant}"
 
 
 def _path_at(text: str, line: int, column: int) -> list[str]:

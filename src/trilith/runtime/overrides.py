@@ -22,6 +22,7 @@ from google.protobuf import json_format, text_format
 
 from trilith.errors import InvalidConfig, InvalidInput, SetupError
 from trilith.runtime.batching import check_queue
+from trilith.runtime.model_fields import field_that_was_meant
 from trilith.runtime.model_pbtxt import parse_model_pbtxt, says_max_batch_size
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.replacing import replaced
@@ -183,7 +184,8 @@ def _given(config: str) -> tuple[Any, set[str]]:
             raise InvalidInput(f"{twice[0]!r} and {_snake(twice[0])!r} are one field, which stands twice")
         json_format.Parse(config, given)
     except (InvalidInput, json_format.ParseError) as error:
-        raise InvalidConfig(f"{SENT}: must be the JSON of a ModelConfig: {error}") from error
+        problem = field_that_was_meant(str(error))
+        raise InvalidConfig(f"{SENT}: must be the JSON of a ModelConfig: {problem}") from error
     return given, {_snake(key) for key in said}
 
 

@@ -156,9 +156,11 @@ class Validator:
         )
 
     def _refuse_shape(self, expected: _Expected, shape: tuple[int, ...]) -> NoReturn:
+        # Where there are as many dimensions as there must be, none was left out.
+        note = _BATCH_NOTE if self._batched and len(shape) != expected.rank else ""
         raise InvalidInput(
             f"unexpected shape for input '{expected.name}' for model '{self._model}'. Expected "
-            f"{_listed(expected.spec.shape)}, got {_listed(shape)}.{_BATCH_NOTE if self._batched else ''}"
+            f"{_listed(expected.spec.shape)}, got {_listed(shape)}.{note}"
         )
 
     def _refuse_rows(self, rows: int) -> NoReturn:

@@ -95,17 +95,16 @@ class Awaited(Coroutine[Any, Any, Any]):
             raise AttributeError(name)
         self._used(AttributeError)
 
-    def __getitem__(self, key: object) -> Any:
+    def _use(self, *_: object, **__: object) -> Any:
         self._used(TypeError)
 
-    def __iter__(self) -> Any:
-        self._used(TypeError)
-
-    def __len__(self) -> int:
-        self._used(TypeError)
-
-    def __array__(self, *_: object, **__: object) -> Any:
-        self._used(TypeError)
+    __getitem__ = __iter__ = __len__ = __contains__ = __array__ = __reversed__ = _use
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = __round__ = __format__ = _use
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _use
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _use
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = _use
+    __rrshift__ = __divmod__ = __rdivmod__ = __neg__ = __pos__ = __abs__ = __invert__ = _use
+    __lt__ = __le__ = __gt__ = __ge__ = _use
 
 
 def await_or_block(

@@ -93,7 +93,7 @@ def test_a_second_signal_ends_at_once(serve, plain, pool, second):
         return server.process.poll() is not None or "ending at once" in server.output
 
     server.wait_until(told)
-    assert server.process.wait(10) == 0
+    assert server.process.wait(10) == 1
     nothing_is_left(server, family)
 
 
@@ -115,7 +115,7 @@ def test_a_second_signal_ends_the_processes_of_models_too(serve, tmp_path, pool)
     server.process.send_signal(signal.SIGTERM)
     server.wait_line("stopping; ")
     server.process.send_signal(signal.SIGINT)
-    assert server.process.wait(10) == 0
+    assert server.process.wait(10) == 1
     server.wait_until(lambda: not [process for process in family if process.is_running()])  # they follow the gateway
     nothing_is_left(server, family)
 

@@ -538,6 +538,7 @@ def test_the_second_signal_ends_all_at_once():
     assert sup.take_orders() == []
     sup.stop(0.1, terminated=False)
     assert sup.take_orders() == [orders.Tell("ending at once", "warning"), orders.KillAll()]
+    assert sup.failed
 
 
 def test_two_terminations_at_once_are_one():
@@ -558,6 +559,8 @@ def test_an_empty_folder_is_told_of_only_where_models_are_looked_for():
     assert told(folder)[0].endswith(". A service is served by its file: `trilith serve ./app.py`")
     folder.no_model_found(["./app.py"], broken=True)
     assert told(folder)[0].startswith("no model of app:Echo can be served: ")
+    folder.no_model_found([], repositories=["models", "others"], broken=True)
+    assert told(folder)[0].endswith(". There are models in models: `trilith serve models`")
     folder.no_model_found([], broken=True)  # why is told of each model
     assert told(folder) == []
     for given in ({"application": True, "finds_models": True}, {"application": False, "finds_models": False}):

@@ -9,6 +9,7 @@ import pytest
 
 from trilith.errors import InvalidConfig, InvalidInput, SetupError
 from trilith.runtime.model_fields import HONOURED
+from trilith.runtime.model_pbtxt import parse_model_pbtxt
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.overrides import Override
 from trilith.runtime.replacing import PLACES
@@ -182,3 +183,22 @@ def test_what_is_written_does_not_stay_in_memory(tmp_path):
     assert (override.folder / "1" / "model.onnx").read_bytes() == bytes(1000)
     override.close()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ('{"max_batchsize": 2}', r"ModelConfig has no field 'max_batchsize'; did you mean 'max_batch_size'\?$"),
+        ('{"instance_group": [{"cout": 2}]}', r"ModelInstanceGroup has no field 'cout'; did you mean 'count'\?$"),
+        ('{"zzzz": 2}', r"ModelConfig has no field 'zzzz'$"),
+        ('{"max_batch_size": "many"}', r"max_batch_size"),
+    ],
+)
+def test_a_field_that_there_is_not_is_told_with_the_nearest(tmp_path, config, problem):
+    with pytest.raises(InvalidConfig, match=problem):
+        Override.read("m", {"config": config}).spec_of(tmp_path)
+
+
+def test_a_file_is_told_so_too():
+    with pytest.raises(InvalidConfig, match=r"^c.pbtxt: 2:1 : .*no field 'max_batchsize'; did you mean"):
+        parse_model_pbtxt('backend: "identity"\nmax_batchsize: 2', "m", source="c.pbtxt")

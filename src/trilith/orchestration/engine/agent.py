@@ -23,6 +23,7 @@ from trilith.orchestration.engine.described import Application, revision_of
 from trilith.orchestration.engine.inline import PATIENCE_S, Foreground
 from trilith.orchestration.engine.keys_held import HeldKeys, has_terminal
 from trilith.orchestration.engine.launcher import Launcher
+from trilith.orchestration.engine.meant import what_was_meant
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.reload import source_changes
 from trilith.orchestration.engine.terminal import Terminal
@@ -189,7 +190,8 @@ class Agent:
             self._carry_out()
             self._terminal.table(message.rows)
             if not any(row.state == "READY" for row in message.rows):
-                supervision.no_model_found(_python_files(self._options.target), broken=message.models > 0)
+                files, repositories = what_was_meant(self._options.target)
+                supervision.no_model_found(files, repositories=repositories, broken=message.models > 0)
         elif isinstance(message, control.ModelsLoading):
             self._terminal.loading(message.done, message.total, message.name)
         elif isinstance(message, control.ReplicaIdle):
@@ -374,8 +376,3 @@ async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
     for task in cancelled:
         task.cancel()
     await asyncio.gather(*cancelled, return_exceptions=True)
-
-
-def _python_files(target: str) -> list[str]:
-    """Python files in a folder of models that has none."""
-    return sorted(str(path) for path in Path(target).glob("*.py")) if "://" not in target else []

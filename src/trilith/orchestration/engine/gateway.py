@@ -188,7 +188,7 @@ class Gateway:
                 failures = _failures(self._runtime)
                 if failures and arguments.repository.exit_on_error:
                     await self._runtime.__aexit__(None, None, None)
-                    raise SetupError(f"--exit-on-error, and a model cannot be loaded: {'; '.join(failures)}")
+                    raise SetupError(f"--exit-on-error, and a model cannot be loaded: {_each(failures)}")
                 self._channel.send(self._loaded(0, ()))
         timeout_s = await obeying
         ends_at = asyncio.get_running_loop().time() + timeout_s
@@ -342,6 +342,11 @@ class Gateway:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("a task of the gateway failed", exc_info=task.exception())
+
+
+def _each(failures: list[str]) -> str:
+    """One beside the words, several below them, a line each."""
+    return failures[0] if len(failures) == 1 else "".join(f"\n  {failure}" for failure in failures)
 
 
 def _failures(runtime: Runtime) -> list[str]:

@@ -21,7 +21,7 @@ import msgspec
 
 from trilith.core.machine_memory import memory_bytes
 from trilith.errors import SetupError
-from trilith.net.listen import listen_tcp, listen_unix, shown
+from trilith.net.listen import listen_unix, shown
 from trilith.orchestration.engine.inline import Foreground
 from trilith.orchestration.engine.launch import GatewayArguments, WorkerArguments
 from trilith.orchestration.engine.places import (
@@ -31,6 +31,7 @@ from trilith.orchestration.engine.places import (
     server_record,
     uploads_folder,
 )
+from trilith.orchestration.engine.ports import Ports
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.engine.reload import source_folder
 from trilith.orchestration.engine.snapshot import take_snapshot
@@ -76,9 +77,11 @@ class Launcher:
         """
         with contextlib.ExitStack() as undo:
             options = self._options
-            self._http = self._listen(undo, options.http_port, "--http-port")
-            self._grpc = self._listen(undo, options.grpc_port, "--grpc-port")
-            self._metrics = self._listen(undo, options.metrics_port, "--metrics-port")
+            ports = Ports(options.host)
+            self._http = ports.listen(undo, options.http_port, "--http-port")
+            self._grpc = ports.listen(undo, options.grpc_port, "--grpc-port")
+            self._metrics = ports.listen(undo, options.metrics_port, "--metrics-port")
+            ports.check()
             folder = undo.enter_context(peers_folder())
             self._uploads = undo.enter_context(uploads_folder())
             self._peers_path = folder / SOCKET_NAME
@@ -100,15 +103,6 @@ class Launcher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._undo.close()
-
-    def _listen(self, undo: contextlib.ExitStack, port: int | None, option: str) -> list[socket.socket]:
-        if port is None:
-            return []
-        off = "" if option == "--http-port" else ", off: none"
-        listening = listen_tcp(self._options.host, port, choice=f"another port with {option} (0: any free one{off})")
-        for each in listening:
-            undo.enter_context(each)
-        return listening
 
     @property
     def http_address(self) -> str:

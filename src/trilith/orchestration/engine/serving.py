@@ -19,8 +19,9 @@ def serve(options: ServeOptions) -> int:
     Raises:
         SetupError: it cannot be started as asked.
     """
-    target = Path(options.target)
-    if not (target.exists() or ":" in options.target):
+    place, colon, name = options.target.partition(":")
+    known = "://" in options.target or (bool(colon) and name.isidentifier() and not place.endswith(".py"))
+    if not (known or Path(options.target).exists() or (name.isidentifier() and Path(place).is_file())):
         from trilith.service import parse_target  # it says what there is instead; a good target need not wait for it
 
         parse_target(options.target)

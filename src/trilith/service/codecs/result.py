@@ -7,9 +7,10 @@ is wrong then, not its caller. It is looked at before it is written, in every en
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import mimetypes
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -222,6 +223,13 @@ class ResultEncoder:
 
     def _mismatch(self, value: Any, error: Exception | str) -> str:
         declared = shown_type(self._result.annotation)
+        if inspect.isawaitable(value):
+            if isinstance(value, Coroutine):
+                value.close()  # or Python would complain, too, that it was never awaited
+            return (
+                f"{self._where} declares {declared} and returned what must be awaited: `await` is missing before a call"
+                f" of a model, of another service or of an `async def`"
+            )
         return f"{self._where} returned {type(value).__name__} and declares {declared}: {error}"
 
     def _json_adapter(self) -> Adapter:
