@@ -447,6 +447,15 @@ def test_damaged_files_are_refused_in_words(kind):
     assert all(message.startswith("same: x: ") for message in refused)
 
 
+def test_names_inside_of_a_column_are_looked_at_too():
+    whole = ipc(pa.table({"a": [{"inside": 1}]}))
+    with pytest.raises(InvalidInput, match="utf-8"):
+        decode(pa.Table, whole.replace(b"inside", b"insid\xff"), media.ARROW)
+    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
+    with pytest.raises(InvalidInput, match="two columns of the name `x`"):
+        decode(pa.Table, ipc(pa.table({"a": twice})), media.ARROW)
+
+
 def test_extension_types_are_not_read():
     table = pa.table({"a": pa.array([b"x" * 16], pa.uuid())})
     with pytest.raises(InvalidInput, match="is not read"):

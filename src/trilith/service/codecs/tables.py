@@ -79,6 +79,7 @@ def _travels(kind: pa.DataType) -> bool:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _travels(kind.value_type) and not pa.types.is_null(kind.value_type)
     if pa.types.is_struct(kind):
+        _check_names([field.name for field in kind])  # a name that is no text raises as it is read
         return all(_travels(field.type) and not pa.types.is_null(field.type) for field in kind)
     return _is_simple(kind) or pa.types.is_null(kind)
 
