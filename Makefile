@@ -47,7 +47,7 @@ test-unit: dev ## The unit tests alone (some minutes on two cores).
 
 test-full: torch ## Everything, long and many-process tests included.
 	$(MAKE) --no-print-directory check
-	$(BIN)/python -m pytest tests -n 2 -q
+	TRILITH_EXAMPLES=thorough $(BIN)/python -m pytest tests -n 2 -q
 
 check: dev ## Lint, format, types, import contracts.
 	$(BIN)/ruff check .

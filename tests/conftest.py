@@ -1,6 +1,10 @@
 """For all tests: a property is judged by what it finds, never by how long a busy machine takes over an example."""
 
+import os
+
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("trilith", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("trilith")
+# A property is tried a few dozen times in CI, which runs all day, and thoroughly in `make test-full`.
+settings.register_profile("quick", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=300)
+settings.load_profile(os.environ.get("TRILITH_EXAMPLES", "quick"))
