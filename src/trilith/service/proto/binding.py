@@ -16,7 +16,8 @@ from trilith.service.proto.codec import RequestReader, ResponseWriter
 from trilith.service.proto.compiler import read_file, text_of
 from trilith.service.proto.conversion import Mismatch
 from trilith.service.proto.converter import Converter
-from trilith.service.proto.derive import DerivedFile, Inexpressible
+from trilith.service.proto.derive import DerivedFile
+from trilith.service.proto.derived_types import Inexpressible
 from trilith.service.proto.schema import Schema
 from trilith.service.proto.shown import pascal_case, snake_case
 

@@ -9,17 +9,32 @@ Rule 3: what has no form is refused with a sentence. Nothing is sent as somethin
 
 from __future__ import annotations
 
-import datetime
 import enum
-import inspect
 import re
 import typing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from trilith.service.proto.classes import ClassField, class_fields
-from trilith.service.proto.conversion import bare, is_anything, without_none
+from trilith.service.proto.conversion import bare, without_none
 from trilith.service.proto.converter import DICTS, LISTS
-from trilith.service.proto.scalars import is_textual
+from trilith.service.proto.derived_types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    ENUM,
+    GOOGLE,
+    INT64,
+    MESSAGE,
+    OPTIONAL,
+    REPEATED,
+    STRING,
+    WORDS,
+    Inexpressible,
+    One,
+    document_of,
+    is_json_type,
+    simple_type,
+)
 from trilith.service.proto.shown import pascal_case, snake_case
 from trilith.service.signature import Kind, is_message, kind_of, shown_type, union_members
 
@@ -28,30 +43,7 @@ if TYPE_CHECKING:
 
     from trilith.service.spec import MethodSpec
 
-# Numbers of `FieldDescriptorProto.Type` and `Label`, which protobuf types as it likes.
-_DOUBLE, _INT64, _BOOL, _STRING, _MESSAGE, _BYTES, _ENUM = 1, 3, 8, 9, 11, 12, 14
-_OPTIONAL: Final[Any] = 1
-_REPEATED: Final[Any] = 3
-_WORDS: Final = {_DOUBLE: "Double", _INT64: "Int64", _BOOL: "Bool", _STRING: "String", _BYTES: "Bytes"}
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_GOOGLE: Final = {
-    "Struct": "google/protobuf/struct.proto",
-    "Value": "google/protobuf/struct.proto",
-    "ListValue": "google/protobuf/struct.proto",
-    "Timestamp": "google/protobuf/timestamp.proto",
-    "Duration": "google/protobuf/duration.proto",
-}
-
-
-class Inexpressible(Exception):
-    """A type that has no form in a `.proto`: a sentence that says which, and what to write instead."""
-
-
-class One(NamedTuple):
-    """The type of one value: its number, and the name of a message or enum."""
-
-    number: int
-    name: str = ""
 
 
 class DerivedFile:
@@ -170,17 +162,17 @@ class DerivedFile:
             raise Inexpressible(f"{place}: names in a .proto have ASCII letters alone")
         inner, none_allowed = without_none(field.annotation)
         plain = bare(inner)
-        added = message.field.add(name=field.attribute, number=number, label=_OPTIONAL)
+        added = message.field.add(name=field.attribute, number=number, label=OPTIONAL)
         origin, arguments = typing.get_origin(plain) or plain, typing.get_args(plain)
-        if origin in LISTS and not _is_json(plain) and not none_allowed:
-            added.label = _REPEATED
+        if origin in LISTS and not is_json_type(plain) and not none_allowed:
+            added.label = REPEATED
             one = self._item(plain, place)
-        elif origin in DICTS and not _is_json(plain) and not none_allowed:
-            added.label = _REPEATED
+        elif origin in DICTS and not is_json_type(plain) and not none_allowed:
+            added.label = REPEATED
             one = self._entry(message, field.attribute, arguments, place)
         else:
             one = self._one(inner, place)
-            if (field.has_default or none_allowed) and one.number != _MESSAGE:
+            if (field.has_default or none_allowed) and one.number != MESSAGE:
                 added.proto3_optional = True
                 added.oneof_index = len(message.oneof_decl)
                 message.oneof_decl.add(name=f"_{field.attribute}")
@@ -200,7 +192,7 @@ class DerivedFile:
 
     def _entry(self, message: DescriptorProto, name: str, arguments: tuple[Any, ...], place: str) -> One:
         key = self._one(arguments[0], place)
-        if key.number not in (_INT64, _BOOL, _STRING):
+        if key.number not in (INT64, BOOL, STRING):
             raise Inexpressible(f"{place}: keys of a map are text, integers or bools, got {shown_type(arguments[0])}")
         if without_none(arguments[1])[1]:
             raise Inexpressible(f"{place}: a map in a message holds no None")
@@ -209,13 +201,13 @@ class DerivedFile:
         entry.options.map_entry = True
         for number, (label, one) in enumerate((("key", key), ("value", value)), 1):
             kind: Any = one.number
-            entry.field.add(name=label, number=number, label=_OPTIONAL, type=kind, type_name=one.name or None)
-        return One(_MESSAGE, f".{self.package}.{message.name}.{entry.name}")
+            entry.field.add(name=label, number=number, label=OPTIONAL, type=kind, type_name=one.name or None)
+        return One(MESSAGE, f".{self.package}.{message.name}.{entry.name}")
 
     def _one(self, annotation: Any, place: str) -> One:
         """The type of one value, where there is no room for a list of them."""
         plain = bare(annotation)
-        found = self._special(plain) or self._scalar(plain) or self._json(plain)
+        found = self._special(plain) or self._simple(plain)
         if found is not None:
             return found
         if isinstance(plain, type) and issubclass(plain, enum.Enum):
@@ -225,15 +217,15 @@ class DerivedFile:
             return self._wrapped(plain, place)
         fields = class_fields(plain)
         if fields is not None:
-            self.documents.setdefault(plain.__name__, _document(plain))
-            return One(_MESSAGE, self._message(plain.__name__, plain, fields, place))
+            self.documents.setdefault(plain.__name__, document_of(plain))
+            return One(MESSAGE, self._message(plain.__name__, plain, fields, place))
         if is_message(plain):
             raise Inexpressible(
                 f"{place}: {shown_type(plain)} comes from a .proto already: serve that one, by proto=..."
             )
         members = union_members(plain)
         if members is not None and set(members) == {int, float}:
-            return One(_DOUBLE)
+            return One(DOUBLE)
         if members is not None and type(None) not in members:
             return self._union(members, plain, place)
         raise Inexpressible(
@@ -244,7 +236,7 @@ class DerivedFile:
     def _special(self, plain: Any) -> One | None:
         kind = kind_of(plain)
         if kind is Kind.BYTES:
-            return One(_BYTES)
+            return One(BYTES)
         if kind is Kind.ARRAY:
             fields = [("dtype", str), ("shape", list[int]), ("data", bytes)]
             self.documents.setdefault("Tensor", "An array: numpy's name of the dtype, and the numbers, little endian.")
@@ -255,42 +247,23 @@ class DerivedFile:
             return None
         name = "Tensor" if kind is Kind.ARRAY else "File"
         declared = [ClassField(each, each, annotation, False) for each, annotation in fields]
-        return One(_MESSAGE, self._message(name, name, declared, name))
+        return One(MESSAGE, self._message(name, name, declared, name))
 
-    def _scalar(self, plain: Any) -> One | None:
-        if typing.get_origin(plain) is typing.Literal:
-            kinds = {type(one) for one in typing.get_args(plain)}
-            return self._scalar(kinds.pop()) if len(kinds) == 1 else None
-        if not isinstance(plain, type) or issubclass(plain, enum.Enum):
-            return None
-        if issubclass(plain, datetime.datetime):
-            return self._google("Timestamp")
-        if issubclass(plain, datetime.timedelta):
-            return self._google("Duration")
-        if is_textual(plain):
-            return One(_STRING)
-        for kind, number in ((bool, _BOOL), (int, _INT64), (float, _DOUBLE), (str, _STRING)):
-            if issubclass(plain, kind):
-                return One(number)
-        return None
-
-    def _json(self, plain: Any) -> One | None:
-        if is_anything(plain):
-            return self._google("Value")
-        if not _is_json(plain):
-            return None
-        return self._google("Struct" if (typing.get_origin(plain) or plain) in DICTS else "ListValue")
+    def _simple(self, plain: Any) -> One | None:
+        """Scalars, and what protobuf has types of its own for."""
+        found = simple_type(plain)
+        return self._google(found) if isinstance(found, str) else found
 
     def _google(self, name: str) -> One:
-        if _GOOGLE[name] not in self.proto.dependency:
-            self.proto.dependency.append(_GOOGLE[name])
-        return One(_MESSAGE, f".google.protobuf.{name}")
+        if GOOGLE[name] not in self.proto.dependency:
+            self.proto.dependency.append(GOOGLE[name])
+        return One(MESSAGE, f".google.protobuf.{name}")
 
     def _wrapped(self, plain: Any, place: str) -> One:
         """A list in a list, in a map, or one that may be None: a message with the list."""
         name = self._word(plain, place)
         values = ClassField("values", "values", plain, False)
-        return One(_MESSAGE, self._message(name, ("wrapped", name), [values], place))
+        return One(MESSAGE, self._message(name, ("wrapped", name), [values], place))
 
     def _word(self, plain: Any, place: str) -> str:
         arguments = typing.get_args(plain)
@@ -300,10 +273,10 @@ class DerivedFile:
 
     def _word_of(self, annotation: Any, place: str) -> str:
         plain = bare(annotation)
-        if (typing.get_origin(plain) or plain) in (*LISTS, *DICTS) and not _is_json(plain):
+        if (typing.get_origin(plain) or plain) in (*LISTS, *DICTS) and not is_json_type(plain):
             return self._word(plain, place)
         one = self._one(plain, place)
-        return one.name.rpartition(".")[2] or _WORDS[one.number]
+        return one.name.rpartition(".")[2] or WORDS[one.number]
 
     def _union(self, members: tuple[Any, ...], plain: Any, place: str) -> One:
         """A union: a message with a `oneof` of its members."""
@@ -322,10 +295,10 @@ class DerivedFile:
                 field = ClassField(f"{snake_case(word)}_value", "", member, False)
                 self._add_field(message, field, number, place)
                 message.field[-1].oneof_index = 0
-                if message.field[-1].label == _REPEATED:
+                if message.field[-1].label == REPEATED:
                     raise Inexpressible(f"{place}: a list is no member of a oneof; use a class that holds it")
             self.proto.message_type.append(message)
-        return One(_MESSAGE, f".{self.package}.{name}")
+        return One(MESSAGE, f".{self.package}.{name}")
 
     def _enum(self, plain: type[enum.Enum], place: str) -> One:
         if self._claim(plain.__name__, plain, place):
@@ -334,19 +307,5 @@ class DerivedFile:
             declared.value.add(name=f"{prefix}_UNSPECIFIED", number=0)
             for number, member in enumerate(plain, 1):
                 declared.value.add(name=f"{prefix}_{member.name.upper()}", number=number)
-            self.documents.setdefault(plain.__name__, _document(plain))
-        return One(_ENUM, f".{self.package}.{plain.__name__}")
-
-
-def _is_json(plain: Any) -> bool:
-    """Lists and dicts of anything."""
-    origin, arguments = typing.get_origin(plain) or plain, typing.get_args(plain)
-    if origin in DICTS:
-        return not arguments or (arguments[0] is str and is_anything(bare(arguments[1])))
-    return origin in LISTS and (not arguments or is_anything(bare(arguments[0])))
-
-
-def _document(plain: type) -> str:
-    """The docstring that a person wrote; dataclasses and models without one get one from their library."""
-    text = vars(plain).get("__doc__") or ""
-    return "" if text.startswith((f"{plain.__name__}(", "!!!")) else inspect.cleandoc(text)
+            self.documents.setdefault(plain.__name__, document_of(plain))
+        return One(ENUM, f".{self.package}.{plain.__name__}")

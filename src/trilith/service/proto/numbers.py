@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from trilith.service.proto.derive import Inexpressible
+from trilith.service.proto.derived_types import Inexpressible
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import (

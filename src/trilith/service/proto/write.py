@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from trilith.errors import InvalidConfig
 from trilith.service.proto.binding import default_name, derive
 from trilith.service.proto.compiler import read_file
-from trilith.service.proto.derive import DerivedFile, Inexpressible
+from trilith.service.proto.derive import DerivedFile
+from trilith.service.proto.derived_types import Inexpressible
 from trilith.service.proto.numbers import keep_numbers
 from trilith.service.proto.text import proto_text
 
