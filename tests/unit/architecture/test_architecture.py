@@ -14,7 +14,7 @@ PYPROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_te
 FLOORS = ("net", "runtime", "service", "orchestration", "measure", "cli")
 # What other floors may import of a floor: its front (""), and what is a front of its own.
 FRONTS = {
-    "net": {"http1", "grpc", "listen", "transport"},
+    "net": {"http1", "grpc", "held_bytes", "listen", "transport"},
     "runtime": {"", "protocol", "sources", "sources.console"},
     "service": {"", "client"},
     "orchestration": {""},
