@@ -10,7 +10,8 @@ from trilith.errors import ModelError, NotFound
 from trilith.runtime import Runtime
 
 # 1: from a thread, later; 2: before execute returns; 3: returned as usual; 4: an error, later; 5: returned and sent;
-# 6: None, and never asked for a sender; 7: sent twice; 8: when its caller goes away.
+# 6: None, and never asked for a sender; 7: sent twice; 8: when its caller goes away; 9: never, its thread raises;
+# 10: never, its sender is dropped.
 SENDING = (
     HEAD
     + """
@@ -38,6 +39,9 @@ class TritonPythonModel:
             sender.send(response)
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
+    def fail(self, sender):
+        raise ValueError("a bug in a thread of the model")
+
     def execute(self, requests):
         responses = []
         for request in requests:
@@ -53,6 +57,10 @@ class TritonPythonModel:
                 self.later.put((request.get_response_sender(), mood, response))
             if mood in (2, 5, 7):
                 request.get_response_sender().send(response, pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            if mood == 9:
+                threading.Thread(target=self.fail, args=(request.get_response_sender(),)).start()
+            if mood == 10:
+                request.get_response_sender()
             if mood == 7:
                 request.get_response_sender().send(response)
         return None if all(response is None for response in responses) and mood != 6 else responses
@@ -93,6 +101,24 @@ def test_what_is_sent_twice_or_never_is_one_clear_error(repository, run, value, 
         async with Runtime(repository) as runtime:
             with pytest.raises(ModelError, match=words):
                 await runtime.infer(ask("sending", value))
+            assert (await runtime.infer(ask("sending", 1))).outputs["y"].tolist() == [[10]]
+
+    run(main())
+
+
+@pytest.mark.parametrize("value", [9, 10])
+def test_a_sender_that_is_gone_unsent_fails_its_request_alone(repository, run, value):
+    write_model(repository, "sending", SENDING)
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            found = await asyncio.gather(
+                *(runtime.infer(ask("sending", each)) for each in (value, 1, value, 3)), return_exceptions=True
+            )
+            for error in found[::2]:
+                assert isinstance(error, ModelError)
+                assert "has let go of the request and of its sender" in str(error)
+            assert [answer.outputs["y"].tolist() for answer in found[1::2]] == [[[10]], [[30]]]
             assert (await runtime.infer(ask("sending", 1))).outputs["y"].tolist() == [[10]]
 
     run(main())

@@ -13,6 +13,7 @@ from trilith.errors import error_from_code
 from trilith.runtime.backends.python import pb_utils
 from trilith.runtime.backends.python.packing import RequestHead
 from trilith.runtime.backends.python.pb_utils.errors import WIRE_CODES
+from trilith.runtime.backends.python.pb_utils.sender import ReplyHandle
 from trilith.wire.grpc_status import GrpcStatus, grpc_status
 
 
@@ -234,9 +235,10 @@ def test_logger_without_a_server_writes_to_logging(caplog):
 def test_a_sender_sends_one_response():
     final = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
     response = pb_utils.InferenceResponse([])
-    sender = pb_utils.InferenceResponseSender(lambda: False)
+    handle = ReplyHandle()
+    sender, reply = pb_utils.InferenceResponseSender(lambda: False, handle), handle.reply
     sent = []
-    sender.when_sent(lambda: sent.append(sender.response))
+    reply.when_ended(lambda: sent.append(reply.response))
     for arguments, words in (
         ((response, 2), "Unsupported flag"),
         ((None, 0), "must be provided when the response flags is set to zero"),
@@ -253,8 +255,26 @@ def test_a_sender_sends_one_response():
     sender.send(flags=final)
     with pytest.raises(pb_utils.TritonModelException, match="has been closed"):
         sender.send(flags=final)
-    sender.when_sent(lambda: sent.append("at once"))
+    reply.when_ended(lambda: sent.append("at once"))
     assert sent == [response, "at once"]
+    del handle, sender
+    assert not reply.lost
+    assert len(sent) == 2
+
+
+def test_a_reply_is_lost_when_nothing_is_left_to_send_it_by():
+    request = pb_utils.InferenceRequest.received(RequestHead([], ("y",)), [], lambda: False)
+    assert request.reply is None
+    first = request.get_response_sender()
+    reply, ended = request.reply, []
+    reply.when_ended(lambda: ended.append(reply.response))
+    second = request.get_response_sender()
+    del request, first
+    assert ended == []
+    del second
+    assert (reply.lost, ended) == (True, [None])
+    reply.when_ended(lambda: ended.append("at once"))
+    assert ended == [None, "at once"]
 
 
 # Every public name of Triton's module and of its classes, but those of decoupled models and of BLS.

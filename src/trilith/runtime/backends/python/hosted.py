@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import inspect
+import itertools
 import json
 import logging
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from trilith.runtime.backends.python import pb_utils
 from trilith.runtime.backends.python.messages import Begin
 from trilith.runtime.backends.python.packing import AnswerHead, BatchAnswer, RequestHead, pack_inputs
 from trilith.runtime.backends.python.pb_utils.errors import WIRE_CODES, TritonModelException
+from trilith.runtime.backends.python.pb_utils.sender import Reply
 from trilith.runtime.backends.python.pb_utils.tensor import Tensor
 from trilith.runtime.backends.python.returned import checked_responses
 from trilith.wire.tensors import Buffer
@@ -133,36 +134,33 @@ class HostedModel:
         if inspect.iscoroutine(returned):
             returned = asyncio.run(returned)
         responses = checked_responses(returned, requests)
-        senders = [
-            request.sender
+        asked = [
+            _Asked(request.requested_output_names(), response, None if response is not None else request.reply)
             for request, response in zip(requests, responses, strict=True)
-            if response is None and request.sender is not None
         ]
-        if all(sender.response is not None for sender in senders):
-            return self._answers(requests, responses)
+        replies = [each.reply for each in asked if each.reply is not None]
+        if all(reply.response is not None for reply in replies):
+            return self._answers(asked)
 
+        # The requests are not known here from now on: only the model can keep what it may answer by.
         def answer_late() -> None:
             try:
-                answer, buffers = self._answers(requests, responses)
+                answer, buffers = self._answers(asked)
             except BaseException as error:  # noqa: BLE001 - a model's objects are the user's code
                 answer, buffers = BatchAnswer([], described(error)), []
             on_late(answer, buffers)
 
-        missing = _Countdown(len(senders), answer_late)
-        for sender in senders:
-            sender.when_sent(missing.one_less)
+        missing = _Countdown(len(replies), answer_late)
+        for reply in replies:
+            reply.when_ended(missing.one_less)
         return None
 
-    def _answers(
-        self, requests: Sequence[pb_utils.InferenceRequest], responses: Sequence[pb_utils.InferenceResponse | None]
-    ) -> tuple[BatchAnswer, list[Buffer]]:
+    def _answers(self, asked: Sequence[_Asked]) -> tuple[BatchAnswer, list[Buffer]]:
         answers: list[AnswerHead] = []
         buffers: list[Buffer] = []
-        for request, returned in zip(requests, responses, strict=True):
-            response = returned if returned is not None or request.sender is None else request.sender.response
-            if response is None:
-                raise TritonModelException("a request has no response")  # it was checked
-            head, parts = self._checked_answer(request, response)
+        for each in asked:
+            response = each.returned if each.reply is None else each.reply.response
+            head, parts = self._lost() if response is None else self._checked_answer(each.wanted, response)
             answers.append(head)
             buffers += parts
         return BatchAnswer(answers), buffers
@@ -190,31 +188,34 @@ class HostedModel:
                 where = f"model '{self._begin.model}': instance {self._begin.instance}"
                 logging.getLogger("trilith.runtime").exception("%s: `finalize` raised", where)
 
+    def _lost(self) -> tuple[AnswerHead, list[Buffer]]:
+        return _refused(
+            f"model '{self._begin.model}': expected a response by the sender that it asked for, got none: it has let "
+            "go of the request and of its sender (a thread that raised, perhaps; the log has that)"
+        )
+
     def _checked_answer(
-        self, request: pb_utils.InferenceRequest, response: pb_utils.InferenceResponse
+        self, wanted: Sequence[str], response: pb_utils.InferenceResponse
     ) -> tuple[AnswerHead, list[Buffer]]:
         """The answer to one request. Whatever is odd about it is that request's error alone."""
         try:
-            return self._answer(request, response)
+            return self._answer(wanted, response)
         except BaseException as error:  # noqa: BLE001 - a response holds the user's objects, and may be one
             return _refused(
                 f"model '{self._begin.model}': expected a response of tensors and parameters, got one of which "
                 f"reading raised {described(error)}"
             )
 
-    def _answer(
-        self, request: pb_utils.InferenceRequest, response: pb_utils.InferenceResponse
-    ) -> tuple[AnswerHead, list[Buffer]]:
+    def _answer(self, wanted: Sequence[str], response: pb_utils.InferenceResponse) -> tuple[AnswerHead, list[Buffer]]:
         error = response.error()
         if error is not None:
             return AnswerHead(code=WIRE_CODES[error.code()], message=shortened(error.message())), []
-        wanted = request.requested_output_names()
         given = {tensor.name(): tensor for tensor in response.output_tensors()}
         missing = [name for name in wanted if name not in given]
         if missing:
             return _refused(
-                f"model '{self._begin.model}': expected the outputs {wanted}, got {list(given)}: its response lacks "
-                f"'{missing[0]}'"
+                f"model '{self._begin.model}': expected the outputs {list(wanted)}, got {list(given)}: its response "
+                f"lacks '{missing[0]}'"
             )
         parameters = response.parameter_values
         size = sum(len(key) + len(value) for key, value in parameters.items() if isinstance(value, str))
@@ -234,19 +235,25 @@ class HostedModel:
         return AnswerHead(heads, parameters), buffers
 
 
+class _Asked(NamedTuple):
+    """What is known of a request while it is answered."""
+
+    wanted: Sequence[str]
+    returned: pb_utils.InferenceResponse | None
+    reply: Reply | None
+
+
 class _Countdown:
     """Calls back when so many threads have said that they are done."""
 
     def __init__(self, count: int, on_zero: Callable[[], None]) -> None:
         self._count = count
         self._on_zero = on_zero
-        self._lock = threading.Lock()
+        self._said = itertools.count(1)
 
     def one_less(self) -> None:
-        with self._lock:
-            self._count -= 1
-            over = self._count == 0
-        if over:
+        # A step of `count` is whole: the collector may call this amid another call of it, where a lock would hang.
+        if next(self._said) == self._count:
             self._on_zero()
 
 

@@ -16,7 +16,7 @@ def checked_responses(returned: Any, requests: Sequence[InferenceRequest]) -> Se
     Raises:
         TritonModelException: it is something else, or a request has two responses or can have none.
     """
-    if returned is None and all(request.sender is not None for request in requests):
+    if returned is None and all(request.reply is not None for request in requests):
         return [None] * len(requests)
     if not isinstance(returned, list):
         raise TritonModelException(f"Expected a list in the execute return, found type '{type(returned)}'.")
@@ -26,14 +26,14 @@ def checked_responses(returned: Any, requests: Sequence[InferenceRequest]) -> Se
             f"InferenceRequest(s) size is:{len(requests)}, and InferenceResponse(s) size is:{len(returned)}\n"
         )
     for request, response in zip(requests, returned, strict=True):
-        if response is None and request.sender is not None:
+        if response is None and request.reply is not None:
             continue
         if not isinstance(response, InferenceResponse):
             raise TritonModelException(
                 "Expected an 'InferenceResponse' object in the execute function return list, found type "
                 f"'{type(response)}'."
             )
-        if request.sender is not None and request.sender.response is not None:
+        if request.reply is not None and request.reply.response is not None:
             raise TritonModelException(
                 "Unable to send response. Non-decoupled model cannot send more than one response."
             )

@@ -10,7 +10,7 @@ from typing import NoReturn
 from trilith.core.request import Parameter
 from trilith.runtime.backends.python.packing import RequestHead
 from trilith.runtime.backends.python.pb_utils.errors import TritonModelException
-from trilith.runtime.backends.python.pb_utils.sender import InferenceResponseSender
+from trilith.runtime.backends.python.pb_utils.sender import InferenceResponseSender, Reply, ReplyHandle
 from trilith.runtime.backends.python.pb_utils.tensor import Tensor
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
@@ -71,13 +71,13 @@ class InferenceRequest:
     __slots__ = (
         "_correlation_id",
         "_flags",
+        "_handle",
         "_inputs",
         "_is_cancelled",
         "_parameters",
         "_preferred_memory",
         "_request_id",
         "_requested_output_names",
-        "_sender",
         "_timeout",
         "model_name",
         "model_version",
@@ -108,7 +108,7 @@ class InferenceRequest:
         self._preferred_memory = preferred_memory
         self._parameters = parameters
         self._is_cancelled: Callable[[], bool] | None = None
-        self._sender: InferenceResponseSender | None = None
+        self._handle: ReplyHandle | None = None
 
     @classmethod
     def received(cls, head: RequestHead, inputs: list[Tensor], is_cancelled: Callable[[], bool]) -> InferenceRequest:
@@ -172,14 +172,14 @@ class InferenceRequest:
         """
         if self._is_cancelled is None:
             raise TritonModelException("get_response_sender: nobody asked this request; it was made by the model")
-        if self._sender is None:
-            self._sender = InferenceResponseSender(self._is_cancelled)
-        return self._sender
+        if self._handle is None:
+            self._handle = ReplyHandle()
+        return InferenceResponseSender(self._is_cancelled, self._handle)
 
     @property
-    def sender(self) -> InferenceResponseSender | None:
-        """For the runtime: the sender, if the model has asked for it."""
-        return self._sender
+    def reply(self) -> Reply | None:
+        """For the runtime: what becomes of the request, if the model has asked for its sender."""
+        return None if self._handle is None else self._handle.reply
 
     def set_release_flags(self, flags: int) -> None:
         """Takes the default flag only.
