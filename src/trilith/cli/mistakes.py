@@ -5,6 +5,7 @@ Rule: one word for one thing. Words of other servers are no aliases here; whoeve
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from cyclopts import CycloptsError, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
@@ -67,6 +68,7 @@ _NEEDLESS: Final = {
     "--trace-config": "each answer can bring its timeline; see docs/measure.md",
 }
 
+_PORT: Final = re.compile(r"unable to convert (\S+) into int\|Literal\[.?off.?\]")
 _WITHOUT_VALUE: Final = ("--help", "-h", "--version")
 
 
@@ -87,5 +89,9 @@ def sentence(error: CycloptsError) -> str:
         name = error.unused_tokens[0].partition("=")[0]
         said = f"{name} takes no value." if name in _WITHOUT_VALUE else said
     elif isinstance(error, UnusedCliTokensError):
-        said = f"{' '.join(error.unused_tokens or ())!r} is one argument too many."
+        tokens = error.unused_tokens or []
+        said = f"{' '.join(tokens)!r} is one argument too many."
+        if tokens and tokens[0].lower() in ("true", "false"):
+            said += " What is on or off takes no value: say --strict-readiness or --no-strict-readiness."
+    said = _PORT.sub(r"expected a port's number or `off`, got \1", said)
     return f"{said} `{command} --help` lists what there is"

@@ -17,6 +17,7 @@ from trilith.errors import InvalidConfig
 
 _LOAD: Final = LoadOptions()
 _PORTS: Final = Range(0, 65535)
+_ZERO_IS_NONE: Final = ("--max-loaded-models", "--model-load-timeout-s", "--stream-keep-alive-s")
 
 
 def serve(
@@ -240,23 +241,25 @@ def serve(
         ("--grpc-port", None if grpc_port == "off" else grpc_port, _PORTS),
         ("--metrics-port", None if metrics_port == "off" else metrics_port, _PORTS),
         ("--replicas", replicas, Range(1, 65536)),
-        ("--max-loaded-models", max_loaded_models or None, RANGES["max_loaded_models"]),
+        ("--max-loaded-models", max_loaded_models, RANGES["max_loaded_models"]),
         ("--load-on-demand-wait-s", load_on_demand_wait_s, RANGES["load_on_demand_wait_s"]),
         ("--repository-poll-secs", repository_poll_secs, RANGES["poll_s"]),
         ("--model-load-thread-count", model_load_thread_count, RANGES["load_threads"]),
-        ("--model-load-timeout-s", model_load_timeout_s or None, RANGES["load_timeout_s"]),
+        ("--model-load-timeout-s", model_load_timeout_s, RANGES["load_timeout_s"]),
         ("--model-load-retry-count", model_load_retry_count, RANGES["model_load_retry_count"]),
         ("--drain-timeout-s", drain_timeout_s, Range(0, math.inf)),
         ("--unresponsive-timeout-s", unresponsive_timeout_s, Range(0.001, math.inf)),
-        ("--stream-keep-alive-s", stream_keep_alive_s or None, Range(0.001, math.inf)),
+        ("--stream-keep-alive-s", stream_keep_alive_s, Range(0.001, math.inf)),
         ("--trace-sample", trace_sample, Range(0, 1)),
         ("--data-log-mb", data_log_mb, Range(1, 1 << 24)),
         ("--access-cache-s", access_cache_s, Range(0, 86400)),
         ("--max-body-mb", max_body_mb, Range(1, FrameLimits().max_body_bytes >> 20)),
         ("--max-held-mb", max_held_mb, Range(0, 1 << 24)),
     ):
-        if number is not None and not allowed.holds(number):
-            raise InvalidConfig(f"{option} must be {allowed}, got {plain_number(number)}")
+        may_be_0 = option in _ZERO_IS_NONE
+        if number is not None and not (allowed.holds(number) or (may_be_0 and number == 0)):
+            or_0 = ", or 0 for none" if may_be_0 else ""
+            raise InvalidConfig(f"{option} must be {allowed}{or_0}, got {plain_number(number)}")
     if 0 < max_held_mb < max_body_mb:
         raise InvalidConfig(
             f"--max-held-mb {max_held_mb} is less than --max-body-mb {max_body_mb}: a request of that length could "

@@ -284,7 +284,7 @@ class Supervision(Generic[Content]):
             return
         if replica.service == SEED:
             if not expected or replica.failure:
-                self._seed_failed(replica)
+                self._seed_failed(replica, cause)
             return
         if not expected:
             key = replica.service, replica.revision
@@ -310,11 +310,11 @@ class Supervision(Generic[Content]):
         if self.revisions.serving is None:
             self._cannot_serve()
 
-    def _seed_failed(self, replica: Replica) -> None:
+    def _seed_failed(self, replica: Replica, cause: str) -> None:
         """The first worker of a revision died before it could say what the application is."""
         if not replica.failure:
             during = f"while {replica.deploys} ran" if replica.deploys else "before it had loaded the target"
-            self._tell(f"{self._charge.target}: the worker ended {during}", "error")
+            self._tell(f"{self._charge.target}: the worker ended {during}: {cause}", "error")
         self._not_loaded()
 
     def _not_loaded(self) -> None:

@@ -89,7 +89,14 @@ class Validator:
                 if names is not None and expected.optional:
                     continue
                 self._refuse_names(given)
-            if array.dtype is not expected.dtype:
+            try:
+                is_native = array.dtype is expected.dtype
+            except AttributeError:
+                raise InvalidInput(
+                    f"input '{expected.name}' of model '{self._model}' must be an array of numpy, got "
+                    f"{type(array).__name__}: numpy.asarray(...) makes one"
+                ) from None
+            if not is_native:
                 array = self._native(expected, array)
             shape = array.shape
             dims = shape[skip:]

@@ -79,6 +79,11 @@ def test_what_a_folder_of_one_model_looks_like(tmp_path, files, one):
         (["serve", "m", "--rate-limit=off"], "there is no option --rate-limit: there is no rate limiter yet."),
         (["serve", "app:A", "-p", "3"], "there is no option -p."),
         (["serve", "app:A", "other"], "'other' is one argument too many."),
+        (
+            ["serve", "m", "--strict-readiness", "false"],
+            "takes no value: say --strict-readiness or --no-strict-readiness",
+        ),
+        (["serve", "m", "--grpc-port", "of"], 'expected a port\'s number or `off`, got "of"'),
         (["serve", "app:A", "--compat", "tri"], 'Invalid value "tri" for --compat. Choose from: "trilith", "triton".'),
         (["serv"], 'Unknown command "serv". Did you mean "serve"?'),
         (["models", "chek"], "`trilith models --help` lists what there is"),

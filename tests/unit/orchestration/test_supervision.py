@@ -321,7 +321,7 @@ def test_without_reload_a_target_that_cannot_be_loaded_is_the_end():
     silent = supervised(reload=False)
     silent.replica_exited(1, "exit code 1", 1.0)
     assert silent.failed
-    assert told(silent) == ["app:Echo: the worker ended before it had loaded the target"]
+    assert told(silent) == ["app:Echo: the worker ended before it had loaded the target: exit code 1"]
 
 
 @pytest.mark.parametrize("served", [True, False])

@@ -47,6 +47,8 @@ def test_rows_and_shapes_of_what_fits():
         ({"x": zeros(1, 3, dtype="f8"), "z": zeros(1, 2)}, r"'x' data-type is 'FP64', but model 'm' expects 'FP32'"),
         ({"x": zeros(1, 3, dtype="c8"), "z": zeros(1, 2)}, r"'x' data-type is 'complex64'"),
         ({"x": zeros(1, 4), "z": zeros(1, 2)}, r"unexpected shape for input 'x' .* Expected \[-1,3\], got \[1,4\]"),
+        ({"x": [[1.0]], "z": zeros(1, 2)}, r"input 'x' of model .* must be an array of numpy, got list: numpy.asarray"),
+        ({"x": zeros(1, 2), "z": zeros(1, 2)}, r"Expected \[-1,3\], got \[1,2\]\.$"),
         ({"x": zeros(3), "z": zeros(1, 2)}, r"Expected \[-1,3\], got \[3\]\. NOTE: Setting a non-zero max_batch_size"),
         ({"x": zeros(1, 3), "z": zeros(2, 2)}, r"input 'z' batch size does not match other inputs for 'm'"),
         ({"x": zeros(5, 3), "z": zeros(5, 2)}, r"batch-size must be <= 4 for 'm'"),

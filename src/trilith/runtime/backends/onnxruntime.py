@@ -46,7 +46,7 @@ _OPTIMIZATION: Final = {
 }
 _IN_FOLDER: Final = "model.onnx"
 """The model file in a folder that stands in its place: a model with external data, as Triton lays it out."""
-_ERRORS_ONLY: Final = 3  # of ONNX Runtime's log severities
+_FATAL_ONLY: Final = 4  # of ONNX Runtime's log severities: its errors are raised, and told in our log
 
 
 class OnnxRuntimeBackend:
@@ -152,7 +152,7 @@ def _session_options(library: Any, file: ModelFile) -> Any:
     options.graph_optimization_level = getattr(library.GraphOptimizationLevel, _OPTIMIZATION[config.optimization])
     options.enable_cpu_mem_arena = config.memory_arena
     options.enable_mem_pattern = config.memory_pattern
-    options.log_severity_level = _ERRORS_ONLY
+    options.log_severity_level = _FATAL_ONLY
     entries = {
         "session.set_denormal_as_zero": "1" if config.denormal_as_zero else "0",
         "session.intra_op.allow_spinning": "1" if config.spinning else "0",
@@ -168,6 +168,7 @@ def _run_options(library: Any, config: SessionConfig) -> Any:
     if not (config.shrink_arena and config.memory_arena):
         return None
     options = library.RunOptions()
+    options.log_severity_level = _FATAL_ONLY
     options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     return options
 
