@@ -7,13 +7,15 @@
 Rule 1: a line begins with its time, or it goes on with what the line above it says: text of clients and models cannot
     look like a line of its own.
 Rule 2: lines about single requests have budgets, one for each level, so that no client can fill a disk.
-Rule 3: nothing here happens at import; a program that uses Trilith as a library keeps its own logging.
+Rule 3: a line never waits for who reads it (`log_stream.py`).
+Rule 4: nothing here happens at import; a program that uses Trilith as a library keeps its own logging.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import sys
 import time
 from typing import Any, Final
 
@@ -21,6 +23,7 @@ import msgspec
 
 from trilith.core.line_budget import LineBudget
 from trilith.core.log_options import LogOptions
+from trilith.core.log_stream import log_stream
 
 ACCESS: Final = "trilith.access"
 """The logger of every answered request, where that is wanted."""
@@ -49,7 +52,7 @@ class Accesses:
 def configure_logging(options: LogOptions) -> None:
     """Sets this process' logging up. For the entry points of processes."""
     _Applied.options = options
-    handler = logging.StreamHandler()
+    handler = logging.StreamHandler(log_stream(sys.stderr))
     handler.setFormatter(formatter(options))
     handler.addFilter(_Budgets())
     logging.basicConfig(level=options.level.upper(), handlers=[handler], force=True)
