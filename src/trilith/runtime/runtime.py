@@ -159,8 +159,12 @@ class Runtime:
         """
         if not self._started or not self._keeper.open:
             return False
+        return not self._config.strict_readiness or not self.missing()
+
+    def missing(self) -> list[str]:
+        """Names of the models that should serve, and of which a version does not."""
         declared = (handle for handle in self.models() if handle.name in self._declared)
-        return not self._config.strict_readiness or all(handle.ready or handle.unloaded for handle in declared)
+        return list(dict.fromkeys(handle.name for handle in declared if not (handle.ready or handle.unloaded)))
 
     def models(self) -> list[ModelHandle]:
         """Every version of every model that is known, loaded or not, by name and version."""

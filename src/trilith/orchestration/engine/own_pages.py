@@ -80,6 +80,7 @@ class OwnPages:
             services_without_replica=self._router.not_ready(),
             application_missing=self.application is None and self._application_comes,
             models_ready=self._runtime.ready,
+            models_missing=self._runtime.missing(),
             draining=self._front.draining,
         )
 

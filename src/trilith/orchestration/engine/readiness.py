@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+_MOST_NAMED: Final = 10
 DRAINING: Final = "the server is stopping"
 
 
 def problems(
-    *, services_without_replica: Sequence[str], application_missing: bool, models_ready: bool, draining: bool
+    *,
+    services_without_replica: Sequence[str],
+    application_missing: bool,
+    models_ready: bool,
+    models_missing: Sequence[str],
+    draining: bool,
 ) -> list[str]:
     """Sentences for a person; none when the server is ready.
 
@@ -17,13 +23,16 @@ def problems(
         services_without_replica: names of services that nobody serves.
         application_missing: an application is to come, and is not there yet.
         models_ready: every model that should serve does.
+        models_missing: names of those that do not.
         draining: the server is stopping.
     """
     found = [f"no replica of {name} is ready" for name in services_without_replica]
     if application_missing:
         found.append("the application is not loaded yet")
     if not models_ready:
-        found.append("a model is not loaded; see /v2/repository/index")
+        named = ", ".join(models_missing[:_MOST_NAMED]) + (", ..." if len(models_missing) > _MOST_NAMED else "")
+        who = f"not loaded: {named}" if models_missing else "the models are not loaded yet"
+        found.append(f"{who}; see /v2/repository/index")
     if draining:
         found.append(DRAINING)
     return found
