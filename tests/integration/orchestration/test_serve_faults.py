@@ -544,12 +544,12 @@ def test_what_a_killed_server_left_is_removed_by_the_next(serve):
     first.process.kill()
     first.process.wait()
     folder = first.runtime_folder / "trilith"
-    [of_first] = folder.glob("peers-*")
+    [of_first] = folder.glob("p-*")
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(first.runtime_folder)}
     second = Server([CALLS, "--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"], environment)
     try:
         second.wait_ready()
-        [left] = folder.glob("peers-*")
+        [left] = folder.glob("p-*")
         assert left != of_first
     finally:
         second.close()

@@ -65,7 +65,7 @@ def peers_folder() -> Iterator[Path]:
     Raises:
         SetupError: it cannot be made, or its path is too long for a socket's.
     """
-    with _held_folder(private_folder(), "peers-", advice="set XDG_RUNTIME_DIR to another folder") as folder:
+    with _held_folder(private_folder(), "p-", advice="set XDG_RUNTIME_DIR to another folder") as folder:
         if len(str(folder / SOCKET_NAME).encode()) > _LONGEST_SOCKET_PATH:
             raise SetupError(f"{folder.parent} is too long a path for a socket; set XDG_RUNTIME_DIR to a shorter one")
         yield folder
