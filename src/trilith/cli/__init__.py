@@ -19,7 +19,7 @@ def make_app() -> App:
     """The command-line application."""
     app = App(
         name="trilith",
-        help="Serve models: run them, turn Python into an API, run many of them, measure what helps.",
+        help="Serve models: run them, turn Python into an API, run many of them, measure where time goes.",
         version=__version__,
         result_action="return_value",
     )

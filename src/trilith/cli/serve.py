@@ -94,7 +94,7 @@ def serve(
     metrics_port
         Port for /metrics and /status; 0 lets the system choose, `off` leaves /metrics on the HTTP port alone.
     replicas
-        Processes of the served (root) service, instead of what it declares.
+        Processes of the service that is served, not of those that it depends on, instead of what it declares.
     reload
         Start the service anew when one of its source files changes.
     inline
@@ -107,7 +107,7 @@ def serve(
         Who decides which models are loaded: `none`, all at the start; `poll`, the folders, when they change;
         `explicit`, clients.
     load_model
-        With `explicit`: a model to load at the start, `*` for all. May be given several times.
+        With `explicit` or `--load-on-demand`: a model to load at the start, `*` for all. May be given several times.
     load_on_demand
         Load a model when a request wants it for the first time, and nothing at the start.
     max_loaded_models

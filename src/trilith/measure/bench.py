@@ -74,9 +74,10 @@ def preflight(plan: BenchPlan) -> bool:
             f" why{'; the body was made by what /openapi.json says, so give a real one by --data' if made else ''}"
         )
     if 400 <= answer.status < 500 and answer.status not in (408, 429):
+        said = (answer.excerpt or "no body").rstrip(".")
         raise SetupError(
             f"{plan.method} {plan.target.url} is answered with status {answer.status}, and more of the same would be"
-            f" too: {answer.excerpt or 'no body'}. Check path, --method, --data, --content-type and --header."
+            f" too: {said}. Check path, --method, --data, --content-type and --header."
         )
     return answer.has_timeline
 

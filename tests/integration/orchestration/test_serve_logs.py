@@ -4,6 +4,10 @@ import json
 import re
 
 import psutil
+import pytest
+
+import trilith
+from trilith.errors import Unsupported
 
 IDENTITY = 'backend: "identity" max_batch_size: 4 input { name: "x" dims: [ 1 ] } output { name: "y" dims: [ 1 ] }'
 BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [1]}]}
@@ -130,3 +134,11 @@ def test_what_dies_or_cannot_start_is_an_error_in_the_log(serve, tmp_path):
     assert (failed["level"], failed["logger"]) == ("ERROR", "trilith")
     assert failed["traceback"].startswith("Traceback")
     assert "\n" not in failed["text"]
+
+
+def test_a_server_of_models_alone_says_how_it_is_asked(serve, tmp_path):
+    write(tmp_path / "models", "a")
+    server = serve(tmp_path / "models")
+    for port, says in ((server.http, "there is no service here; models are at /v2"), (server.metrics, "/status")):
+        with pytest.raises(Unsupported, match=rf"is Trilith and has no service: .*{says}.* by tritonclient"):
+            trilith.client(f"http://127.0.0.1:{port}")

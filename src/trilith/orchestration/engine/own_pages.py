@@ -96,12 +96,14 @@ class OwnPages:
 
     def _openapi(self, request: HttpRequest) -> None:
         if self.application is None:
-            request.respond_error(NotFound("there is no service here yet; models are at /v2"))
+            yet = " yet" if self._application_comes else ""
+            request.respond_error(NotFound(f"there is no service here{yet}; models are at /v2"))
         else:
             request.respond(200, msgspec.json.encode(openapi_document(self.application.description, keys=self._keys)))
 
     def _docs(self, request: HttpRequest) -> None:
         if self.application is None:
-            request.respond_error(NotFound("there is no service here yet; models are at /v2"))
+            yet = " yet" if self._application_comes else ""
+            request.respond_error(NotFound(f"there is no service here{yet}; models are at /v2"))
         else:
             request.respond(200, docs_html(self.application.description.name), content_type=b"text/html; charset=utf-8")

@@ -137,6 +137,12 @@ def operations_of(url: str, answered: Answered) -> list[Operation]:
     status, _, body, refused = answered
     if status in _SAYS_WHY and is_told(body):
         raise decode_error(status, body, refused.retry_after)
+    if status == 404 and is_told(body) and not path_hint(url):
+        says = decode_error(status, body, None).message
+        raise Unsupported(
+            f"{url} is Trilith and has no service: {says}. Models alone are asked over "
+            "the Open Inference Protocol, by tritonclient for one (docs/runtime.md); gRPC and metrics have other ports"
+        )
     if status != 200:
         raise Unsupported(f"{url}/openapi.json answered {status}: not a service of Trilith{path_hint(url)}")
     try:
