@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from trilith.errors import Bug
 from trilith.net.held_bytes import HeldBytes
 from trilith.net.http1.request import HttpRequest
 
@@ -92,3 +95,18 @@ def test_a_client_that_reads_a_byte_now_and_then_is_cut(connect: Connect) -> Non
             break
     assert client.transport.aborted
     assert 30 < second < 35
+
+
+def test_a_body_that_was_read_is_let_go_and_counts_on(connect: Connect) -> None:
+    requests: list[HttpRequest] = []
+    client = connect(requests.append)
+    held = client.state.held
+    client.send(POST % 5_000 + b"x" * 5_000)
+    [request] = requests
+    assert len(request.body_nowait()) == 5_000
+    request.let_body_go()
+    with pytest.raises(Bug):
+        request.body_nowait()
+    assert held.held_bytes == 5_000
+    request.respond(200)
+    assert held.held_bytes == 0

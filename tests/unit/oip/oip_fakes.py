@@ -185,6 +185,9 @@ class FakeHttpRequest:
     def body_nowait(self):
         return self._body
 
+    def let_body_go(self):
+        self._body = None
+
     async def body(self, limit=None):
         await asyncio.sleep(0)
         if isinstance(self._body, Exception):

@@ -39,6 +39,15 @@ def app(runtime, metrics, clock):
     return OipGrpc(runtime, metrics=RequestMetrics(metrics), clock=clock)
 
 
+def test_a_message_is_let_go_when_its_tensors_are_made(app, runtime):
+    tensor = MESSAGES.ModelInferRequest.InferInputTensor(name="IN", datatype="FP32", shape=[1, 4])
+    request = MESSAGES.ModelInferRequest(model_name="m", inputs=[tensor], raw_input_contents=[FLOATS.tobytes()])
+    call = FakeGrpcCall(b"ModelInfer", request)
+    app(call)
+    assert len(runtime.submitted) == 1
+    assert call.message == b""
+
+
 def _ask(app, method, **fields):
     call = FakeGrpcCall(method.encode(), getattr(MESSAGES, f"{method}Request")(**fields))
     if (late := app(call)) is not None:

@@ -244,6 +244,18 @@ def test_a_timeline_that_is_too_long_for_a_header_is_kept(runtime):
     assert json.loads(shelf.find(path.decode())) == context.timeline.to_builtins()
 
 
+def test_a_long_body_is_let_go_when_its_tensors_are_made(app, runtime):
+    rows = 5_000
+    about = {"name": "IN", "datatype": "FP32", "shape": [rows, 4], "parameters": {"binary_data_size": rows * 16}}
+    head = json.dumps({"inputs": [about]}).encode()
+    head += b" " * (1 - len(head) % 4)  # no view of the body is aligned
+    headers = [(b"inference-header-content-length", b"%d" % len(head))]
+    request = FakeHttpRequest("POST", PATH, head + bytes(rows * 16), headers=headers)
+    assert app(request) is None
+    assert len(runtime.submitted) == 1
+    assert request.body_nowait() is None
+
+
 def test_binary_answer(app, runtime):
     request = _infer(app, {**BODY, "parameters": {"binary_data_output": True}})
     _answer(runtime)

@@ -466,6 +466,14 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
             self._body.discard()
             self._hold(self._body)
 
+    def let_body_go(self) -> None:
+        """Who has read the whole body needs it no more; it counts as held to the end, for what was made of it.
+
+        `body` and `body_nowait` raise from then on.
+        """
+        if self._body is not None:
+            self._body.take()
+
     def _hold(self, body: InboundBody) -> None:
         size = body.buffered if self._phase < _ANSWERED else 0
         self._connection.share.take(size - self._held_bytes)

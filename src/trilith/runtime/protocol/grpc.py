@@ -241,6 +241,7 @@ class _GrpcExchange(Exchange):
             check_model(self._call.allows_model, message.model_name)
         self.signature = signature = self.front.signature(message.model_name, _version(message.model_version))
         call = decode_request(message, signature)
+        self._call.message = b""  # its tensors are copies: it would be held twice
         if self.front.forwarding is not None:
             self.front.forwarding.apply(self._call.metadata, call)
         return call

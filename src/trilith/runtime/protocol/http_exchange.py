@@ -36,6 +36,7 @@ _TOO_LARGE: Final = "request JSON size exceeds the maximum allowed input size"
 _SIZE_OPTION: Final = "--http-max-input-size"
 _MIN_COMPRESSED_BYTES: Final = 256  # a shorter answer grows
 _OFF_LOOP_BYTES: Final = 64 << 10
+_KEPT_BYTES: Final = 64 << 10
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -83,7 +84,11 @@ class HttpExchange(Exchange):
         """The message, with the headers that become parameters."""
         route = self._route
         self.signature = self.front.signature(route.model, route.version)
-        call = self.decode_body(self._request.body_nowait() if self._body is None else self._body)
+        body = self._request.body_nowait() if self._body is None else self._body
+        call = self.decode_body(body)
+        if len(body) > _KEPT_BYTES:  # tensors that could not be views of it are copies: it would be held twice
+            self._body = None
+            self._request.let_body_go()
         if self.front.forwarding is not None:
             self.front.forwarding.apply(self._request.headers, call)
         return call
