@@ -228,7 +228,7 @@ def test_unknown_target_says_what_there_is(serve):
     assert server.process.wait(20) == 1
     assert "Calls" in server.output
     missing = serve(f"{APPS}/no_such_file.py:Calls", ready=False)
-    assert missing.process.wait(20) == 1
+    assert missing.process.wait(20) == 2
     assert "calls.py" in missing.output
 
 

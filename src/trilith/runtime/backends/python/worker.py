@@ -69,6 +69,7 @@ class Worker:
         self._taken_back: dict[int, set[int]] = {}  # by call, for those that are not answered: which of its requests
         self._stopping = False
         self._serving = False
+        self._initialized: HostedModel | None = None
         self._peer: Peer | None = None
         self._writing = Writing(self._flush)
         self._readiness: Readiness | None = None
@@ -104,13 +105,14 @@ class Worker:
             hosted.initialize(initialize.config)
             forks.end_if_forked()
             self._readiness = Readiness(self._lifeline, hosted.says_ready)
+            self._initialized = hosted
             messages.send(self._socket, Ready(asks=hosted.asks_ready))
             while not isinstance(message := messages.receive(self._socket), Serve):
                 self._warm(hosted, message)
                 messages.send(self._socket, Ready())
             self._writing.together = message.repeatable
-        except EOFError:  # nobody wants the model any more
-            return None
+        except EOFError:  # nobody wants the model any more; if it is initialized, it finalizes
+            return self._initialized
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
             forks.end_if_forked()
             messages.send(self._socket, Failed(text=described(error)))
@@ -139,7 +141,8 @@ class Worker:
 
     def _serve(self, hosted: HostedModel) -> None:
         loop = self._loop
-        loop.call_soon(self._connect)
+        if not self._stopping:
+            loop.call_soon(self._connect)
         while not self._stopping:
             loop.run_forever()  # until a call has come, or the end
             while self._calls:
@@ -254,10 +257,13 @@ class Worker:
                         break
                     if self._readiness is not None:
                         self._readiness.ask()
-        if self._serving:
-            self._loop.call_soon_threadsafe(self._stop)
-        else:
+        if self._initialized is None:
             os._exit(0)  # it still loads, and nobody wants it any more
+        self._stopping = True
+        self._loop.call_soon_threadsafe(self._stop)
+        if not self._serving:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RD)  # it may be waiting there to be told to serve
 
 
 class Asking:
