@@ -68,13 +68,14 @@ def write(tmp_path, monkeypatch):
     return write_it
 
 
-def is_ready(server, model):
-    """Whether a model may be called, asked while the server has not said where it listens."""
+def answers(server, model):
+    """Whether a model answers, asked while the server has not said where it listens."""
+    body = '{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}'
     for connection in psutil.Process(server.process.pid).net_connections("inet"):
         if connection.status == psutil.CONN_LISTEN:
             client = http.client.HTTPConnection("127.0.0.1", connection.laddr.port, timeout=5)
             with contextlib.closing(client), contextlib.suppress(OSError, http.client.HTTPException):
-                client.request("GET", f"/v2/models/{model}/ready")
+                client.request("POST", f"/v2/models/{model}/infer", body)
                 if client.getresponse().status == 200:
                     return True
     return False
@@ -98,7 +99,7 @@ def test_a_model_finalizes_while_another_one_loads_at_the_start(serve, write, tm
     write("quick")
     server = serve(write("slow", initialize=HANG.format(witness=str(tmp_path / "hangs"))), ready=False)
     server.wait_until((tmp_path / "hangs").exists)
-    server.wait_until(lambda: is_ready(server, "quick"))
+    server.wait_until(lambda: answers(server, "quick"))
     assert server.terminate() == 0
     assert (tmp_path / "finalized").exists()
 
@@ -109,7 +110,7 @@ def test_a_model_finalizes_while_another_one_of_the_service_loads(serve, write, 
     (tmp_path / "app.py").write_text(APP)
     server = serve(f"{tmp_path}/app.py:Uses", ready=False)
     server.wait_until((tmp_path / "hangs").exists)
-    server.wait_until(lambda: is_ready(server, "quick"))
+    server.wait_until(lambda: answers(server, "quick"))
     assert server.terminate() == 0
     assert (tmp_path / "finalized").exists()
 

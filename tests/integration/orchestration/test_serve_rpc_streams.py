@@ -137,7 +137,8 @@ def test_a_deadline_ends_a_stream(forever):
     with methods(forever) as stub:
         with pytest.raises(grpc.RpcError) as caught:
             list(stub("Forever")(made("Size", size=10), timeout=0.5))
-        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        # Both sides keep the time: the server's reset may be there before the client's own timer has run out.
+        assert caught.value.code() in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
         forever.wait_until(forever.marks.with_suffix(".closed").exists)
 
 
