@@ -15,19 +15,16 @@ made, and what serves goes on.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, overload
 
-from trilith.core.aside import aside
 from trilith.core.foreign import named_error
-from trilith.core.forks import end_if_forked
 from trilith.errors import InvalidConfig, SetupError, TrilithError
 from trilith.service.spec import ServiceSpec
-from trilith.service.user_errors import USER_ERRORS, from_outside
+from trilith.service.user_hooks import run_hook
 
 Hook = TypeVar("Hook")
 
@@ -122,32 +119,12 @@ async def run_deploy_hook(hook: DeployHook) -> None:
     Raises:
         SetupError: it raised, or took too long.
     """
-    in_time = True
-    errors: list[BaseException] = []
-    if inspect.iscoroutinefunction(hook.function):
-        try:
-            async with asyncio.timeout(hook.timeout_s) as limit:
-                try:
-                    await hook.function()
-                finally:
-                    in_time = not limit.expired()
-        except USER_ERRORS as error:
-            if isinstance(error, asyncio.CancelledError) and from_outside():
-                raise
-            errors.append(error)
-    else:
-
-        def work() -> None:
-            try:
-                hook.function()
-            except USER_ERRORS as error:  # no future can hold every exception
-                errors.append(error)
-            end_if_forked()
-
-        in_time = await aside(work, name=hook.where, timeout_s=hook.timeout_s)
-    if not in_time:
+    end = await run_hook(hook.function, name=hook.where, timeout_s=hook.timeout_s)
+    if not end.in_time:
         raise SetupError(f"{hook.where}, which runs before a deployment, did not end within {hook.timeout_s:g} s")
-    for raised in errors:
-        if isinstance(raised, TrilithError):
-            raise raised
-        raise SetupError(f"{hook.where}, which runs before a deployment, raised {named_error(raised)}") from raised
+    if isinstance(end.error, TrilithError):
+        raise end.error
+    if end.error is not None:
+        raise SetupError(
+            f"{hook.where}, which runs before a deployment, raised {named_error(end.error)}"
+        ) from end.error

@@ -10,16 +10,13 @@ Rule: only True is yes. Another value, an error, or no answer in time is no, and
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
-from trilith.core.aside import aside
 from trilith.core.foreign import named_error
-from trilith.core.forks import end_if_forked
 from trilith.errors import InvalidConfig
-from trilith.service.user_errors import USER_ERRORS, from_outside
+from trilith.service.user_hooks import run_hook
 
 IS_READY: Final = "__is_ready__"
 IS_ALIVE: Final = "__is_alive__"
@@ -53,35 +50,11 @@ async def why_not(instance: object, name: str, *, timeout_s: float) -> str:
     """Why the hook `name` of the instance does not say yes, as the end of a sentence; "" when it does."""
     kind = type(instance)
     hook: Callable[..., Any] = getattr(kind, name)
-    answers: list[object] = []
-    errors: list[BaseException] = []
-    if inspect.iscoroutinefunction(hook):
-        in_time = True
-        try:
-            async with asyncio.timeout(timeout_s) as limit:
-                try:
-                    answers.append(await hook(instance))
-                finally:
-                    in_time = not limit.expired()
-        except USER_ERRORS as error:
-            if isinstance(error, asyncio.CancelledError) and from_outside():
-                raise
-            errors.append(error)
-    else:
-
-        def work() -> None:
-            try:
-                answers.append(hook(instance))
-            except USER_ERRORS as error:  # no future can hold every exception
-                errors.append(error)
-            end_if_forked()
-
-        in_time = await aside(work, name=f"{kind.__name__}.{name}", timeout_s=timeout_s)
-    if not in_time:
+    end = await run_hook(hook, instance, name=f"{kind.__name__}.{name}", timeout_s=timeout_s)
+    if not end.in_time:
         return f"{name} did not answer within {timeout_s:g} s"
-    if errors:
-        return f"{name} raised {named_error(errors[0])}"
-    [answer] = answers
-    if answer is True:
+    if end.error is not None:
+        return f"{name} raised {named_error(end.error)}"
+    if end.answer is True:
         return ""
-    return f"{name} returned {answer!r:.100}" + ("" if answer is False else ", and must return True or False")
+    return f"{name} returned {end.answer!r:.100}" + ("" if end.answer is False else ", and must return True or False")

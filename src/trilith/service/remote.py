@@ -93,17 +93,7 @@ class RemoteServiceCaller:
         if self._spec.methods[method].signature.taken is not None:
             return await self._call_with_items(method, decoder, args, kwargs)
         context = context_of_call()
-        trace = tracing.get()
-        meta = CallMeta(
-            self._spec.name,
-            method,
-            NATIVE_CONTENT_TYPE,
-            context.request_id,
-            None,
-            trace,
-            client=context.client,
-            identity=context.identity,
-        )
+        meta = self._meta(method, context)
         buffers = native.pack_call(args, kwargs)
         child = context.timeline.child(f"call {self._spec.name}.{method}", _FLOOR)
         child.mark(SENT, time.monotonic())
@@ -140,21 +130,11 @@ class RemoteServiceCaller:
         """A call with items; it is taken back if it has not ended by the end of the block."""
         spec = self._spec.methods[method]
         context = context_of_call()
-        trace = tracing.get()
         given: Any = None
         if spec.signature.taken is not None:
             given, kwargs = take_out(spec.signature, spec.where, args, kwargs)
             args = ()
-        meta = CallMeta(
-            self._spec.name,
-            method,
-            NATIVE_CONTENT_TYPE,
-            context.request_id,
-            None,
-            trace,
-            client=context.client,
-            identity=context.identity,
-        )
+        meta = self._meta(method, context)
         child = context.timeline.child(f"call {self._spec.name}.{method}", _FLOOR)
         child.mark(SENT, time.monotonic())
         if self._open is None:
@@ -171,6 +151,18 @@ class RemoteServiceCaller:
             stream.cancel()
             if feeding is not None:
                 feeding.cancel()
+
+    def _meta(self, method: str, context: Context) -> CallMeta:
+        return CallMeta(
+            self._spec.name,
+            method,
+            NATIVE_CONTENT_TYPE,
+            context.request_id,
+            None,
+            tracing.get(),
+            client=context.client,
+            identity=context.identity,
+        )
 
     def _make_decoder(self, method: str) -> ResultDecoder:
         spec = self._spec.methods.get(method)
