@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tomllib
 from pathlib import Path
@@ -64,13 +65,21 @@ ENTRANCES = {
 }
 
 
+@functools.cache
 def _files():
-    for path in sorted(ROOT.rglob("*.py")):
-        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(), str(path))
+    return tuple(
+        (path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(), str(path)))
+        for path in sorted(ROOT.rglob("*.py"))
+    )
+
+
+@functools.cache
+def _nodes(tree):
+    return tuple(ast.walk(tree))
 
 
 def _imports(tree):
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name, ()) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -132,7 +141,7 @@ def _module_of(path):
 def test_nothing_relies_on_an_assert():
     """Asserts vanish under -O."""
     found = [
-        f"{path}:{node.lineno}" for path, tree in _files() for node in ast.walk(tree) if isinstance(node, ast.Assert)
+        f"{path}:{node.lineno}" for path, tree in _files() for node in _nodes(tree) if isinstance(node, ast.Assert)
     ]
     assert found == []
 

@@ -88,7 +88,7 @@ async def answer(call):
     call.finish()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(FRAMES, CUTS)
 def test_grpc(frames, cuts):
     async def main():
@@ -108,7 +108,7 @@ def test_grpc(frames, cuts):
     asyncio.run(main())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(FRAMES, CUTS)
 def test_rest(frames, cuts):
     async def reading(request):

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,8 @@ def test_what_runs_is_ended_with_all_that_it_began(tmp_path):
     installer.stop("nobody wants it")
     thread.join(30)
     assert ended == ["nobody wants it"]
-    assert not alive(group)
+    while alive(group):  # what it began was killed with it, and may take a moment to be gone
+        time.sleep(0.01)
     with pytest.raises(SetupError, match="nobody wants it"):
         installer.run(python("pass"), tmp_path, begun.set)
 

@@ -33,8 +33,9 @@ def call():
 
 
 @pytest.fixture
-def line(caplog):
+def line(caplog, monkeypatch):
     caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [caplog.handler])  # the bounds of a real log are not the test's
 
     def read(logger):
         [record] = [record for record in caplog.records if record.name == logger]
