@@ -35,7 +35,7 @@ def call():
 @pytest.fixture
 def line(caplog, monkeypatch):
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(logging.getLogger(), "handlers", [caplog.handler])  # the bounds of a real log are not the test's
+    monkeypatch.setattr(logging.getLogger(), "handlers", [caplog.handler])  # without a real log's bounds
 
     def read(logger):
         [record] = [record for record in caplog.records if record.name == logger]
