@@ -2,7 +2,7 @@
 
     python -m benchmarks [--only echo,oip,import] [--quick] [--json FILE]
 
-Everything takes about 25 minutes (and the peers' environments, made once, some more); README.md says how long each
+Everything takes about 30 minutes (and the peers' environments, made once, some more); README.md says how long each
 group takes. `--quick` shows in five minutes that it all works; do not quote its figures. A peer that fails is told, and
 the others go on. Ends with status 1 when a goal is missed or could not be measured.
 """

@@ -3,7 +3,7 @@
     python benchmarks/grpc_service.py [--in-flight 1,32] [--seconds 3] [--rounds 3]
 
 The client writes its HTTP/2 frames by hand (`grpc_load.py`). Each round has a line for each level, so that a machine
-that does something else meanwhile is seen; the best is the figure to quote beside the load average.
+that does something else meanwhile is seen.
 """
 
 from __future__ import annotations
@@ -64,24 +64,30 @@ async def level(load: GrpcLoad, pid: int, in_flight: int, seconds: float) -> tup
     return used_s / summary.count * 1e6, summary.count / counts.elapsed_s, summary.p50_s * 1e3
 
 
+def measure(*, in_flight: list[int], seconds: float, rounds: int) -> dict[int, list[float]]:
+    """Microseconds of CPU a call in each round, by the calls in flight. Each is told on standard output."""
+    packed = struct.pack(f"<{len(VALUES)}d", *VALUES)
+    message = bytes((0x0A, len(packed))) + packed  # `repeated double x = 1`, packed
+    found: dict[int, list[float]] = {calls: [] for calls in in_flight}
+    with served() as (pid, port):
+        load = GrpcLoad("127.0.0.1", port, "/echo.Echo/Echo", message)
+        for _ in range(rounds):
+            for calls in in_flight:
+                cpu_us, rate, p50_ms = uvloop.run(level(load, pid, calls, seconds))
+                found[calls].append(cpu_us)
+                print(f"{calls:4} in flight {cpu_us:7.1f} us CPU/call {rate:9,.0f} calls/s  p50 {p50_ms:.3f} ms")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--in-flight", default="1,32", help="calls in flight at each level, over one connection")
     parser.add_argument("--seconds", type=float, default=3.0, help="at each level")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    packed = struct.pack(f"<{len(VALUES)}d", *VALUES)
-    message = bytes((0x0A, len(packed))) + packed  # `repeated double x = 1`, packed
-    best: dict[int, float] = {}
-    with served() as (pid, port):
-        load = GrpcLoad("127.0.0.1", port, "/echo.Echo/Echo", message)
-        for _ in range(options.rounds):
-            for in_flight in map(int, options.in_flight.split(",")):
-                cpu_us, rate, p50_ms = uvloop.run(level(load, pid, in_flight, options.seconds))
-                best[in_flight] = min(best.get(in_flight, cpu_us), cpu_us)
-                print(f"{in_flight:4} in flight {cpu_us:7.1f} us CPU/call {rate:9,.0f} calls/s  p50 {p50_ms:.3f} ms")
-    for in_flight, cpu_us in best.items():
-        print(f"best at {in_flight} in flight: {cpu_us:.1f} us CPU/call (load average {os.getloadavg()[0]:.1f})")
+    levels = [int(word) for word in options.in_flight.split(",")]
+    for in_flight, found in measure(in_flight=levels, seconds=options.seconds, rounds=options.rounds).items():
+        print(f"best at {in_flight} in flight: {min(found):.1f} us CPU/call (load average {os.getloadavg()[0]:.1f})")
 
 
 if __name__ == "__main__":

@@ -91,19 +91,18 @@ def _picture(port: int, raw: bytes) -> None:
         raise ServerFailed(f"the server answered {answer.status}: {answer.body[:200]!r}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megapixels", type=float, default=12.0)
-    parser.add_argument("--pictures", type=int, default=12, help="of each run")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="where to write the figures")
-    chosen = parser.parse_args()
-    raw = photo(chosen.megapixels)
-    print(f"a JPEG of {chosen.megapixels:g} megapixels, {len(raw) / 1e6:.1f} MB")
+def measure(*, megapixels: float, pictures: int, rounds: int) -> list[tuple[Cost, Cost]]:
+    """Bare and served, of each round. Each is told on standard output.
+
+    Raises:
+        ServerFailed: the server did not start or gave a wrong answer.
+    """
+    raw = photo(megapixels)
+    print(f"a JPEG of {megapixels:g} megapixels, {len(raw) / 1e6:.1f} MB")
     pairs: list[tuple[Cost, Cost]] = []
     with serve(APP) as server:
-        for number in range(1, chosen.rounds + 1):
-            pair = (bare(raw, chosen.pictures), served(server.port, server.pid, raw, chosen.pictures))
+        for number in range(1, rounds + 1):
+            pair = (bare(raw, pictures), served(server.port, server.pid, raw, pictures))
             pairs.append(pair)
             print(
                 f"round {number}: bare {pair[0].cpu_s * 1e3:.0f} ms CPU, {pair[0].clock_s * 1e3:.0f} ms; served"
@@ -112,6 +111,17 @@ def main() -> None:
                 f" load {os.getloadavg()[0]:.1f}",
                 flush=True,
             )
+    return pairs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megapixels", type=float, default=12.0)
+    parser.add_argument("--pictures", type=int, default=12, help="of each run")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    chosen = parser.parse_args()
+    pairs = measure(megapixels=chosen.megapixels, pictures=chosen.pictures, rounds=chosen.rounds)
     cpu = statistics.median(served.cpu_s / bare.cpu_s for bare, served in pairs)
     clock = statistics.median(served.clock_s / bare.clock_s for bare, served in pairs)
     print(f"served/bare, median of {len(pairs)}: {cpu:.3f} CPU a picture, {clock:.3f} on the clock")

@@ -5,6 +5,7 @@ Every server is started as a user starts it, and ended by the id of the process 
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import burst, learned_batch, ocr, oip_identity
+from benchmarks import burst, grpc_service, image_io, learned_batch, ocr, oip_identity, streams, uploads
 from benchmarks.goals import Samples
 from benchmarks.peers.environment import DEFAULT_FOLDER
 from benchmarks.peers.registry import APPS, PEERS
@@ -150,6 +151,41 @@ def ocr_pages(effort: Effort) -> Found:
     )
 
 
+def service(effort: Effort) -> Found:
+    """What services cost: over gRPC, for pictures, and for small requests beside large ones."""
+    calls = grpc_service.measure(in_flight=[_CONCURRENCY], seconds=effort.seconds, rounds=effort.rounds)
+    pictures = image_io.measure(megapixels=12.0, pictures=8, rounds=effort.rounds)
+    beside = uploads.measure(seconds=effort.seconds, rounds=effort.rounds)
+    return Found(
+        samples={
+            "service.grpc": calls[_CONCURRENCY],
+            "service.picture": [served.cpu_s / bare.cpu_s for bare, served in pictures],
+            "service.upload": [found.more_s * 1e3 for found in beside],
+        }
+    )
+
+
+def batched(effort: Effort) -> Found:
+    """A batched method of 5 ms for up to 32, beside those of peers."""
+    measured = _rounds("batched", ["trilith", "bentoml", "mosec"], effort)
+    return Found(
+        samples={f"batched.{name}": measured.ratios("trilith", name) for name in ("bentoml", "mosec")},
+        failures=measured.failures,
+    )
+
+
+def many_streams(effort: Effort) -> Found:
+    """32 streams of 1,000 items a second, one of which is read slowly."""
+    rate, clients, seconds = 1000.0, 32, 30 if effort.rounds > 1 else 5
+    found = asyncio.run(streams.measure(clients=clients, rate=rate, seconds=seconds, warm_up=3.0, slow_bytes=2000))
+    return Found(
+        samples={
+            "streams.growth": [found.growth_mb],
+            "streams.items": [found.items_per_s / rate / (clients - 1)],
+        }
+    )
+
+
 def start(effort: Effort) -> Found:
     """From `trilith serve` to the first right answer of a trivial service."""
     return Found(samples={"start.first": [_first_answer_s() for _ in range(effort.starts)]})
@@ -176,6 +212,9 @@ MEASUREMENTS: dict[str, Callable[[Effort], Found]] = {
     "burst": last_of_a_burst,
     "learned": learned,
     "ocr": ocr_pages,
+    "service": service,
+    "batched": batched,
+    "streams": many_streams,
     "start": start,
     "import": import_trilith,
 }

@@ -15,6 +15,7 @@ import json
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -68,25 +69,60 @@ def _children(process_id: int) -> dict[str, psutil.Process]:
     return found
 
 
-async def _measure(options: argparse.Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a run gave.
+
+    Attributes:
+        items_per_s: those that arrived at all clients but the slow one.
+        cpu_us: microseconds of CPU an item, by process: gateway and worker.
+        memory_mb: mebibytes, second by second, by process.
+    """
+
+    items_per_s: float
+    cpu_us: dict[str, float]
+    memory_mb: dict[str, list[float]]
+
+    def first_and_last(self, name: str) -> tuple[float, float]:
+        """The memory of a process in the first third and in the last."""
+        samples = self.memory_mb[name]
+        third = max(1, len(samples) // 3)
+        return statistics.median(samples[:third]), statistics.median(samples[-third:])
+
+    @property
+    def growth_mb(self) -> float:
+        """By how much the process that grew most has grown from the first third to the last."""
+        return max(last - first for first, last in map(self.first_and_last, self.memory_mb))
+
+
+async def measure(*, clients: int, rate: float, seconds: int, warm_up: float, slow_bytes: int) -> Found:
+    """A run against a server of its own.
+
+    Args:
+        clients: streams at once; the last one reads slowly.
+        rate: items a second to each.
+        seconds: measured.
+        warm_up: seconds before.
+        slow_bytes: what the slow client reads a second.
+    """
     server, port = await _serve()
     try:
-        counts = [0] * (options.clients - 1)
-        opened = [await _open(port, options.rate) for _ in range(options.clients)]
+        counts = [0] * (clients - 1)
+        opened = [await _open(port, rate) for _ in range(clients)]
         readers = [reader for reader, _ in opened]
-        tasks = [asyncio.create_task(_read(readers[at], counts, at)) for at in range(options.clients - 1)]
-        tasks.append(asyncio.create_task(_read_slowly(readers[-1], options.slow_bytes)))
+        tasks = [asyncio.create_task(_read(readers[at], counts, at)) for at in range(clients - 1)]
+        tasks.append(asyncio.create_task(_read_slowly(readers[-1], slow_bytes)))
         children = _children(server.pid)
-        await asyncio.sleep(options.warm_up)
-        memory: dict[str, list[int]] = {name: [] for name in children}
+        await asyncio.sleep(warm_up)
+        memory: dict[str, list[float]] = {name: [] for name in children}
         before = sum(counts)
         cpu_before = {name: sum(child.cpu_times()[:2]) for name, child in children.items()}
         begun = time.monotonic()
-        for _ in range(options.seconds):
+        for _ in range(seconds):
             await asyncio.sleep(1.0)
             for name, child in children.items():
-                memory[name].append(child.memory_info().rss)
-        seconds = time.monotonic() - begun
+                memory[name].append(child.memory_info().rss / 2**20)
+        elapsed_s = time.monotonic() - begun
         items = sum(counts) - before
         cpu = {name: sum(child.cpu_times()[:2]) - cpu_before[name] for name, child in children.items()}
         for task in tasks:
@@ -94,17 +130,11 @@ async def _measure(options: argparse.Namespace) -> int:
     finally:
         server.terminate()
         await server.wait()
-    print(f"{items / seconds:,.0f} items/s to {options.clients - 1} clients; asked for {options.rate:g} each")
-    third = max(1, options.seconds // 3)
-    held = True
-    for name, samples in memory.items():
-        first, last = statistics.median(samples[:third]) / 2**20, statistics.median(samples[-third:]) / 2**20
-        held = held and last <= first + options.slack_mb
-        print(
-            f"{name}: {cpu[name] / max(1, items) * 1e6:.1f} us CPU an item; memory {first:.1f} MiB, then {last:.1f} MiB"
-        )
-    print("memory holds" if held else "MEMORY GROWS")
-    return 0 if held else 1
+    return Found(
+        items_per_s=items / elapsed_s,
+        cpu_us={name: used_s / max(1, items) * 1e6 for name, used_s in cpu.items()},
+        memory_mb=memory,
+    )
 
 
 def main() -> int:
@@ -115,7 +145,16 @@ def main() -> int:
     parser.add_argument("--warm-up", type=float, default=3.0, help="seconds before the first measurement")
     parser.add_argument("--slow-bytes", type=int, default=2000, help="what the slow client reads a second")
     parser.add_argument("--slack-mb", type=float, default=4.0, help="growth that is none: allocators round up")
-    return asyncio.run(_measure(parser.parse_args()))
+    options = vars(parser.parse_args())
+    slack_mb = options.pop("slack_mb")
+    found = asyncio.run(measure(**options))
+    print(f"{found.items_per_s:,.0f} items/s to {options['clients'] - 1} clients; asked for {options['rate']:g} each")
+    for name, cpu_us in found.cpu_us.items():
+        first, last = found.first_and_last(name)
+        print(f"{name}: {cpu_us:.1f} us CPU an item; memory {first:.1f} MiB, then {last:.1f} MiB")
+    held = found.growth_mb <= slack_mb
+    print("memory holds" if held else "MEMORY GROWS")
+    return 0 if held else 1
 
 
 if __name__ == "__main__":

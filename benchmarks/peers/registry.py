@@ -13,7 +13,8 @@ from benchmarks.peers.workloads import OCR_MODELS, Workload
 
 SERVERS = Path(__file__).parent / "servers"
 APPS = Path(__file__).parent.parent / "apps"
-_TRILITH_SERVICES = {"echo": "echo", "ocr-rec": "Recognizer"}
+_TRILITH_SERVICES = {"echo": "echo", "batched": "Doubled", "ocr-rec": "Recognizer"}
+_BATCHED = ("echo", "batched", "ocr-rec")
 _OIP = ("identity", "identity-binary", "identity-alone")
 
 
@@ -130,13 +131,20 @@ def _both(name: str, command: Callable[[Protocol], Command], **others: Any) -> t
 _RAY_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
 _RAY_FAST = {"RAY_SERVE_THROUGHPUT_OPTIMIZED": "1", "RAY_SERVE_ENABLE_HA_PROXY": "1"}
 _ALL = (
-    Peer(name="trilith", environment="", command=_trilith, settings="defaults: a gateway and one worker process"),
+    Peer(
+        name="trilith",
+        environment="",
+        command=_trilith,
+        workloads=_BATCHED,
+        settings="defaults: a gateway and one worker process",
+    ),
     Peer(
         name="mosec",
         environment="mosec",
         command=_mosec,
         path="/inference",
-        settings="no batching, default JSON; one worker (ocr-rec: two)",
+        workloads=_BATCHED,
+        settings="default JSON, batching for `batched` alone; one worker (ocr-rec: two)",
     ),
     Peer(name="fastapi", environment="fastapi", command=_fastapi, settings="uvicorn, httptools, uvloop, one process"),
     Peer(
@@ -149,6 +157,7 @@ _ALL = (
         name="bentoml",
         environment="bentoml",
         command=_bentoml,
+        workloads=_BATCHED,
         variables={"BENTOML_DO_NOT_TRACK": "True"},
         ready_s=120.0,
         settings="defaults: one worker (ocr-rec: two threads)",

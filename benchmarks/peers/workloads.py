@@ -63,6 +63,20 @@ def echo() -> Workload:
     )
 
 
+def batched() -> Workload:
+    """A row of one float, doubled by a method that takes 5 ms for one call and for up to 32 together.
+
+    A row and not a float, because clients of BentoML send a list to a batchable method.
+    """
+    return Workload(
+        name="batched",
+        path="/double",
+        body=json.dumps({"x": [2.0]}).encode(),
+        content_type="application/json",
+        right=lambda content: json.loads(content) == [4.0],
+    )
+
+
 def ocr_rec() -> Workload:
     """One crop, 192 pixels wide, through the PP-OCRv6 recognition model; the same file and options for every peer."""
     configuration = yaml.safe_load((OCR_MODELS / "ocr-rec" / "model.yaml").read_text("utf-8"))
@@ -130,6 +144,7 @@ class _Steps:
 
 WORKLOADS: dict[str, Callable[[], Workload]] = {
     "echo": echo,
+    "batched": batched,
     "ocr-rec": ocr_rec,
     "identity": identity,
     "identity-binary": identity_binary,
