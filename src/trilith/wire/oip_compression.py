@@ -33,7 +33,7 @@ def content_coding(value: bytes | None) -> bytes | None:
     return coding
 
 
-def decompressed(body: bytes, coding: bytes, max_bytes: int) -> bytes:
+def decompressed(body: bytes | memoryview, coding: bytes, max_bytes: int) -> bytes:
     """The body without its coding.
 
     Args:
@@ -105,6 +105,6 @@ def _weight(text: bytes) -> float:
     return weight if 0.0 <= weight <= 1.0 else 0.0
 
 
-def _has_zlib_header(body: bytes) -> bool:
+def _has_zlib_header(body: bytes | memoryview) -> bool:
     """Whether two bytes say so (RFC 1950): the method is deflate, and they are a multiple of 31."""
     return len(body) > 1 and body[0] & 0x0F == 8 and (body[0] << 8 | body[1]) % 31 == 0

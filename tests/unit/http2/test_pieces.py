@@ -33,6 +33,40 @@ def test_all_pieces_come_out_in_order(steps: list[int | str]) -> None:
     assert (pieces.size_bytes, pieces.whole()) == (0, b"")
 
 
+LARGE = st.sampled_from([1, 5000, 300_000, 1 << 20, 3 << 20])
+
+
+@given(st.lists(LARGE, max_size=8), st.integers(0, 8))
+def test_what_is_wanted_whole_is_joined_as_it_comes(sizes: list[int], said_at: int) -> None:
+    pieces, sent = Pieces(), b""
+    for number, size in enumerate(sizes):
+        pieces.gathers = number >= said_at
+        pieces.add(piece := bytes([number + 1]) * size)
+        sent += piece
+    whole = pieces.whole()
+    assert whole == sent
+    assert pieces.size_bytes == len(sent)
+    if isinstance(whole, memoryview):
+        assert whole.readonly
+    pieces.clear()
+    assert whole == sent  # it stays for whoever has it
+    assert pieces.whole() == b""
+
+
+def test_a_large_body_is_not_copied_at_its_end() -> None:
+    body = InboundBody(1 << 30)
+    body.gather()
+    for _ in range(64):
+        body.add(bytes(1 << 18))
+    tracemalloc.start()
+    try:
+        whole = body.whole()
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
+    assert len(whole) == 16 << 20
+
+
 def test_one_piece_is_not_copied() -> None:
     pieces, piece = Pieces(), bytes(10)
     pieces.add(b"")

@@ -121,7 +121,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
 
     # Reading.
 
-    def body_nowait(self) -> bytes:
+    def body_nowait(self) -> bytes | memoryview:
         """The whole body, when `complete`.
 
         Raises:
@@ -138,8 +138,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
             return body.whole()
         raise Bug(f"{self!r}: body_nowait() needs a complete body that was not read before: use `await body()`")
 
-    async def body(self, limit: int | None = None) -> bytes:
-        """The whole body, joined on this thread: read what may be long with `chunks`.
+    async def body(self, limit: int | None = None) -> bytes | memoryview:
+        """The whole body; a view that cannot be written when it is long.
 
         Args:
             limit: greatest length in bytes, if lower than the server's `max_body_bytes`.
@@ -157,6 +157,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         if body is None:
             return b""
         body.allowance = maximum
+        body.gather()
         while not body.complete and body.received <= maximum:
             await self._more()
         if body.received > maximum:

@@ -150,7 +150,7 @@ class HttpFront:
             self._router.cancel(call)  # does nothing when it is settled
 
     def _pending(
-        self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes, sink: HttpSink
+        self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes | memoryview, sink: HttpSink
     ) -> PendingCall:
         if self._tracer is None:
             return _pending(request, route, headers, body, sink)
@@ -172,7 +172,7 @@ class HttpFront:
         return None
 
     def _take_stream(
-        self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes
+        self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes | memoryview
     ) -> HttpStreamSink | None:
         try:
             return self._streams.take(request, route, headers, body)
@@ -192,7 +192,7 @@ class HttpFront:
 
 
 def _pending(
-    request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes, sink: HttpSink
+    request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes | memoryview, sink: HttpSink
 ) -> PendingCall:
     now = time.monotonic()
     timeout_s, wanted_s = route.timeout_s, headers.timeout_s

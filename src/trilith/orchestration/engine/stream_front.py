@@ -55,7 +55,9 @@ class HttpStreams:
         self._keep_alive_s = keep_alive_s
         self._tracer = tracer
 
-    def take(self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes) -> HttpStreamSink:
+    def take(
+        self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes | memoryview
+    ) -> HttpStreamSink:
         """Calls a streaming method. `body`: its arguments, where the request's body is not a stream of items itself.
 
         Raises:

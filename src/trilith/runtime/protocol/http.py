@@ -135,7 +135,7 @@ class OipHttp:
         else:
             self._answer(request, route, body)
 
-    async def _answer_repository(self, request: HttpRequest, route: Route, body: bytes) -> None:
+    async def _answer_repository(self, request: HttpRequest, route: Route, body: bytes | memoryview) -> None:
         try:
             answer = await answer_http(self._runtime.repository, route, body, whole_causes=self._compat)
         except TrilithError as error:
@@ -151,7 +151,7 @@ class OipHttp:
         finally:
             self._front.ended(route.endpoint, request.method, "200", None)
 
-    def _answer(self, request: HttpRequest, route: Route, body: bytes) -> None:
+    def _answer(self, request: HttpRequest, route: Route, body: bytes | memoryview) -> None:
         try:
             status, answer = self._describe(route, body)
         except TrilithError as error:
@@ -170,7 +170,7 @@ class OipHttp:
         finally:
             self._front.ended(route.endpoint, request.method, str(status), None)
 
-    def _describe(self, route: Route, body: bytes) -> tuple[int, bytes]:
+    def _describe(self, route: Route, body: bytes | memoryview) -> tuple[int, bytes]:
         """The status and JSON of every endpoint but inference."""
         runtime = self._runtime
         switched = switched_off.answer_http(route)

@@ -53,7 +53,7 @@ class HttpExchange(Exchange):
         self._route = route
         self._inflation = inflation
         self._inflated_bytes = 0
-        self._body: bytes | None = None
+        self._body: bytes | memoryview | None = None
 
     @property
     def method(self) -> str:
@@ -93,7 +93,7 @@ class HttpExchange(Exchange):
             self.front.forwarding.apply(self._request.headers, call)
         return call
 
-    def decode_body(self, body: bytes) -> InferCall:
+    def decode_body(self, body: bytes | memoryview) -> InferCall:
         """Reads the message."""
         json_length = self._headers.get(HEADER_LENGTH)
         return decode_request(body, self.signature, version=self._route.version, json_length=json_length)
@@ -168,7 +168,7 @@ class GenerateExchange(HttpExchange):
 
     __slots__ = ()
 
-    def decode_body(self, body: bytes) -> InferCall:
+    def decode_body(self, body: bytes | memoryview) -> InferCall:
         """Reads the message of this extension."""
         return decode_generate(body, self.signature, version=self._route.version)
 

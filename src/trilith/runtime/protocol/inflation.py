@@ -28,7 +28,7 @@ class Inflation:
         self._gate = asyncio.Semaphore(_AT_ONCE)
         self._held_bytes = 0
 
-    async def inflate(self, body: bytes, coding: bytes) -> bytes:
+    async def inflate(self, body: bytes | memoryview, coding: bytes) -> bytes:
         """The body without its coding; `release` it when its request is over.
 
         Raises:

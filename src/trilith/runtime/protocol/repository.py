@@ -23,9 +23,12 @@ from trilith.wire.oip_messages import service_messages
 
 HTTP_ENDPOINTS: Final = frozenset(("repository_index", "repository_load", "repository_unload"))
 _FILE: Final = "file:"
+_LONGEST_BLANK: Final = 1000  # a longer body is no longer taken for none
 
 
-async def answer_http(repository: RepositoryPort, route: Route, body: bytes, *, whole_causes: bool = False) -> bytes:
+async def answer_http(
+    repository: RepositoryPort, route: Route, body: bytes | memoryview, *, whole_causes: bool = False
+) -> bytes:
     """The body of the answer to one of `HTTP_ENDPOINTS`; status 200.
 
     Args:
@@ -99,8 +102,8 @@ def _refuse_repository(name: str) -> None:
         raise Unsupported("'repository_name' specification is not supported: name the model alone")
 
 
-def _message(body: bytes) -> dict[str, Any]:
-    message = loads(body) if body.strip() else {}
+def _message(body: bytes | memoryview) -> dict[str, Any]:
+    message = loads(body) if len(body) > _LONGEST_BLANK or bytes(body).strip() else {}
     if not isinstance(message, dict):
         raise InvalidInput("expected a JSON object as the body, with 'ready' or 'parameters', or no body")
     return message

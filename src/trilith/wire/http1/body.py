@@ -38,13 +38,17 @@ class InboundBody(msgspec.Struct, eq=False):
         """Whether the client should be held until something is read."""
         return self.buffered > self.allowance and not self.complete
 
-    def whole(self) -> bytes:
-        """All unread bytes in one piece; they stay, so that a second call gives the same object."""
+    def gather(self) -> None:
+        """Says that it will be read as a whole."""
+        self._pieces.gathers = True
+
+    def whole(self) -> bytes | memoryview:
+        """All unread bytes in one piece; they stay, so that a second call gives the same."""
         return self._pieces.whole()
 
     def take(self) -> bytes:
         """Removes and returns all unread bytes."""
-        taken = self.whole()
+        taken = bytes(self.whole())  # the same object, when it is bytes
         self._pieces.clear()
         self.buffered = 0
         return taken
