@@ -43,7 +43,6 @@ _NEEDLESS: Final = {
     "--allow-http": "HTTP is served always; --http-port says where",
     "--allow-metrics": "metrics have a port of their own unless --metrics-port is off",
     "--backend-config": "what concerns a backend stands in a model's configuration, under parameters",
-    "--backend-directory": "backends are Python packages: pip installs them",
     "--buffer-manager-thread-count": "there is no pool of buffers to fill",
     "--cache-config": "answers are not cached yet",
     "--cache-directory": "answers are not cached yet",

@@ -14,17 +14,28 @@ if TYPE_CHECKING:
     from trilith.runtime import CheckedModel
 
 
-def check(path: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def check(
+    path: Path,
+    /,
+    *,
+    backend_directory: Path | None = None,
+    gpu_instances_on_cpu: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
     """Say in words what configurations mean, what is wrong with them, and how to mend it.
 
     Parameters
     ----------
     path
         A model repository, the folder of one model, or its config.pbtxt or model.yaml.
+    backend_directory
+        Folder of backends of your own, as it is given to `trilith serve`.
+    gpu_instances_on_cpu
+        Take it that models that ask for a GPU are run on a CPU.
     json
         Print JSON instead of text.
     """
-    found = _checked(path)
+    found = _checked(path, backend_directory, gpu_instances_on_cpu=gpu_instances_on_cpu)
     if not found:
         raise UnknownReference(f"{path}: there is no model in it; a model is a folder NAME/VERSION with a model file")
     if json:
@@ -37,17 +48,28 @@ def check(path: Path, /, *, json: Annotated[bool, Parameter(negative="")] = Fals
     return 0 if all(model.ok for model in found) else 1
 
 
-def list_(path: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def list_(
+    path: Path,
+    /,
+    *,
+    backend_directory: Path | None = None,
+    gpu_instances_on_cpu: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
     """List the models of a repository.
 
     Parameters
     ----------
     path
         A model repository.
+    backend_directory
+        Folder of backends of your own, as it is given to `trilith serve`.
+    gpu_instances_on_cpu
+        Take it that models that ask for a GPU are run on a CPU.
     json
         Print JSON instead of a table.
     """
-    found = _checked(path)
+    found = _checked(path, backend_directory, gpu_instances_on_cpu=gpu_instances_on_cpu)
     if json:
         _print_json(found)
         return 0
@@ -89,10 +111,12 @@ def convert(source: Path, destination: Path | None = None, /) -> int:
     return 0
 
 
-def _checked(path: Path) -> list[CheckedModel]:
+def _checked(path: Path, backend_directory: Path | None, *, gpu_instances_on_cpu: bool) -> list[CheckedModel]:
     from trilith.runtime import check_models
 
-    return check_models(path)
+    if backend_directory is not None and not backend_directory.is_dir():
+        raise InvalidConfig(f"--backend-directory {backend_directory}: there is no such folder")
+    return check_models(path, backend_directory=backend_directory, gpu_instances_on_cpu=gpu_instances_on_cpu)
 
 
 def _print_json(found: list[CheckedModel]) -> None:

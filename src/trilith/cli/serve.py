@@ -45,6 +45,8 @@ def serve(
     model_config_name: str = _LOAD.config_name,
     strict_readiness: bool = _LOAD.strict_readiness,
     exit_on_error: Annotated[bool, Parameter(negative="")] = False,
+    backend_directory: Path | None = None,
+    gpu_instances_on_cpu: Annotated[bool, Parameter(negative="")] = False,
     drain_timeout_s: float = 30.0,
     unresponsive_timeout_s: float = 30.0,
     stream_keep_alive_s: float = 15.0,
@@ -128,6 +130,10 @@ def serve(
         Whether the server is ready only when every model of its start is; without, as soon as all were tried.
     exit_on_error
         End when a model cannot be loaded at the start, instead of serving the others.
+    backend_directory
+        Folder of backends of your own: `NAME/model.py` in it serves every model whose configuration names NAME.
+    gpu_instances_on_cpu
+        Run models whose configuration asks for a GPU on a CPU, instead of refusing them.
     drain_timeout_s
         Seconds that requests in flight get after Ctrl-C or SIGTERM.
     unresponsive_timeout_s
@@ -282,6 +288,8 @@ def serve(
     for folder in models:
         if not folder.is_dir():
             raise InvalidConfig(f"--models {folder}: there is no such folder")
+    if backend_directory is not None and not backend_directory.is_dir():
+        raise InvalidConfig(f"--backend-directory {backend_directory}: there is no such folder")
     if load_on_demand and model_control_mode != "none":
         raise InvalidConfig(
             f"--load-on-demand needs --model-control-mode none, got {model_control_mode}: "
@@ -365,6 +373,8 @@ def serve(
             config_name=model_config_name,
             strict_readiness=strict_readiness,
             exit_on_error=exit_on_error,
+            backend_directory=str(backend_directory.resolve()) if backend_directory is not None else "",
+            gpu_instances_on_cpu=gpu_instances_on_cpu,
         ),
         protocol=ProtocolOptions(
             compat=compat == "triton",

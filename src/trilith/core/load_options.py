@@ -74,6 +74,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
         model_load_retry_count: how often a load that failed is tried again, at once. A wrong configuration is not.
         config_name: where a model's folder holds `configs/NAME.pbtxt` (or `.yaml`), that is its configuration.
         strict_readiness: whether a runtime is ready only when every model is that should serve.
+        backend_directory: a folder of backends, each a folder with a `model.py` that serves many models; "" for none.
+        gpu_instances_on_cpu: whether a model whose configuration asks for a GPU is run on a CPU, instead of refused.
     """
 
     mode: ControlMode = ControlMode.NONE
@@ -87,6 +89,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     model_load_retry_count: int = 0
     config_name: str = ""
     strict_readiness: bool = True
+    backend_directory: str = ""
+    gpu_instances_on_cpu: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in RANGES.items():

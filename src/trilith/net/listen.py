@@ -128,7 +128,10 @@ def _refusal(error: OSError, address: str, choice: str) -> SetupError:
 
 def _remove_stale(address: str) -> None:
     """Removes the socket file of a process that is gone; leaves everything else alone."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, contextlib.suppress(FileNotFoundError):
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe,
+        contextlib.suppress(FileNotFoundError),
+    ):  # there is none
         probe.setblocking(False)
         try:
             probe.connect(address)

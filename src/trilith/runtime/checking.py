@@ -6,16 +6,17 @@ Rule: a path may be a repository, the folder of one model, or a configuration fi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from trilith.core.foreign import named_error
 from trilith.errors import Bug, InvalidConfig, TrilithError, UnknownReference
-from trilith.runtime.backends import builtin_backends
+from trilith.runtime.backends import BackendKind, all_backends
 from trilith.runtime.backends.files import what_lies_at
 from trilith.runtime.backends.parameters import unknown_parameters
+from trilith.runtime.devices import OPTION
 from trilith.runtime.folders import find_models
 from trilith.runtime.idle_fields import idle_fields
 from trilith.runtime.meaning import meaning
@@ -58,12 +59,20 @@ class CheckedModel(msgspec.Struct, frozen=True, kw_only=True):
     without_effect: list[str] = []
 
 
-def check_models(path: Path) -> list[CheckedModel]:
+def check_models(
+    path: Path, *, backend_directory: Path | None = None, gpu_instances_on_cpu: bool = False
+) -> list[CheckedModel]:
     """Checks every model at a path, by name.
+
+    Args:
+        path: see above.
+        backend_directory: a folder of further backends; see `LoadOptions`.
+        gpu_instances_on_cpu: whether a model that asks for a GPU is run on a CPU.
 
     Raises:
         UnknownReference: there is nothing at the path.
     """
+    kinds = all_backends(folder=backend_directory)
     try:
         if not path.exists():
             raise UnknownReference(f"{path}: there is no such file or folder")
@@ -75,14 +84,14 @@ def check_models(path: Path) -> list[CheckedModel]:
         if path.is_file():
             path = path.parent
         if name or _is_model(path):
-            return [_check(name or path.resolve().name, [path])]
+            return [_check(name or path.resolve().name, [path], kinds, gpu_instances_on_cpu)]
     except OSError as error:
         raise UnknownReference(f"{path}: cannot be looked at: {error.filename}: {error.strerror}") from error
     if is_version(path.name):
         raise UnknownReference(f"{path}: is the folder of a version; name that of its model: {path.parent}")
     left_out: list[CheckedModel] = []
     found = find_models([path], lambda folder, why: left_out.append(_left_out(folder, why)))
-    checked = [_check(name, folders) for name, folders in found.items()]
+    checked = [_check(name, folders, kinds, gpu_instances_on_cpu) for name, folders in found.items()]
     return sorted((*checked, *left_out), key=lambda model: model.name)
 
 
@@ -97,10 +106,12 @@ def _is_model(folder: Path) -> bool:
     )
 
 
-def _check(name: str, folders: list[Path]) -> CheckedModel:
+def _check(
+    name: str, folders: list[Path], kinds: Mapping[str, BackendKind], gpu_instances_on_cpu: bool
+) -> CheckedModel:
     folder = folders[0]
     try:
-        plan = plan_model(name, folder, builtin_backends())
+        plan = plan_model(name, folder, kinds, gpu_instances_on_cpu=gpu_instances_on_cpu)
         read_labels(folder, plan.spec)
         missing = [file.path for file in plan.files if file.path is not None and not file.path.exists()]
         if missing and missing[0].is_symlink():
@@ -131,7 +142,11 @@ def _check(name: str, folders: list[Path]) -> CheckedModel:
         backend=plan.spec.backend,
         versions=[file.version for file in plan.files],
         meaning=list(meaning(plan)),
-        without_effect=[*_without_effect(plan.spec), *_meant_for_session(plan.spec)],
+        without_effect=[
+            *(f"{field} has no effect: it runs on a CPU, as {OPTION} says" for field in plan.moved),
+            *_without_effect(plan.spec),
+            *_meant_for_session(plan.spec),
+        ],
     )
 
 

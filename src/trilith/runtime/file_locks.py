@@ -114,7 +114,7 @@ def _looking(path: Path, waiter: Waiter) -> Callable[[], None]:
     def look() -> None:
         nonlocal last
         waiter.check()
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # its holder has removed it: it can be locked next
             now = path.stat().st_mtime_ns
             if last is not None and now != last:
                 waiter.heard()

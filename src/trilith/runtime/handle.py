@@ -89,6 +89,11 @@ class ModelHandle:
         return self.config.backend
 
     @property
+    def metric_tags(self) -> Mapping[str, str]:
+        """Further labels of its metrics that have Triton's names."""
+        return self.config.metric_tags
+
+    @property
     def ready(self) -> bool:
         """Whether requests may be sent."""
         return self.state is ModelState.READY

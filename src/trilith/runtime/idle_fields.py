@@ -21,7 +21,6 @@ _ACCELERATORS: Final = "optimization.execution_accelerators"
 _INSTANCES: Final = "instance_group."
 IDLE: Final[Mapping[str, str]] = {
     "cc_model_filenames": "it names files by the compute capability of GPUs",
-    "metric_tags": "the metrics of models have no labels of their own",
     "model_metrics": "the buckets of histograms are the same for all models",
     "response_cache": f"there is no response cache, {_OFF}",
     "optimization.priority": _ON_GPUS,

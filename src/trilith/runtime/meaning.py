@@ -13,7 +13,8 @@ def meaning(plan: ModelPlan) -> Iterator[str]:
     """One sentence for each thing that it says."""
     spec, queue = plan.spec, plan.spec.queue
     versions = ", ".join(str(file.version) for file in plan.files)
-    yield f"Backend {spec.backend}; version{'s' if len(plan.files) > 1 else ''} {versions} would be served."
+    script = f", which is {plan.kind.script}" if plan.kind.script is not None else ""
+    yield f"Backend {spec.backend}{script}; version{'s' if len(plan.files) > 1 else ''} {versions} would be served."
     if spec.source is not None:
         yield f"The model file is fetched from {spec.source.reference}" + (
             " and its digest is checked." if spec.source.sha256 else "; say `sha256`, so that it is checked."
@@ -22,7 +23,7 @@ def meaning(plan: ModelPlan) -> Iterator[str]:
         yield "Requests bring the full shape: there is no batch dimension, and requests are not joined."
     else:
         joined = "Requests are joined to batches" if queue.batching else "Each request runs alone"
-        yield f"{joined}; a request may bring up to {_most_rows(spec)}."
+        yield f"{joined}; a request may bring up to {_most_rows(plan)}."
     for kind, tensors in (("Input", spec.inputs), ("Output", spec.outputs)):
         for tensor in tensors:
             inside = "" if tensor.reshape is None else f"; the model has it as {_shape(tensor.reshape, spec)}"
@@ -45,10 +46,11 @@ def meaning(plan: ModelPlan) -> Iterator[str]:
     yield f"{count} batches run at the same time." if count > 1 else "One batch runs at a time."
 
 
-def _most_rows(spec: ModelSpec) -> str:
+def _most_rows(plan: ModelPlan) -> str:
+    spec = plan.spec
     if spec.max_batch_size is not None:
         return f"{spec.max_batch_size} rows"
-    if spec.backend == "python":
+    if spec.backend == "python" or plan.kind.script is not None:
         return "as many rows as model.py says when it is loaded (auto_complete_config)"
     return f"{DEFAULT_MAX_BATCH_SIZE} rows, if the model file has a batch dimension of any size"
 

@@ -28,7 +28,7 @@ _CPU_KINDS: Final = (0, 2)  # KIND_AUTO, KIND_CPU
 _PLAIN: Final = frozenset(("name", "datatype", "dims", "labels", "optional", "ragged"))
 _SAID: Final = frozenset(
     (
-        *("name", "backend", "max_batch_size", "inputs", "outputs", "instances", "batching", "versions"),
+        *("name", "backend", "runtime", "max_batch_size", "inputs", "outputs", "instances", "batching", "versions"),
         *("filename", "parameters", "triton"),
     )
 )
@@ -85,11 +85,12 @@ def pbtxt_to_yaml(text: str, name: str, *, source: str) -> str:
     values: dict[str, Any] = {}
     if config.name:
         values["name"] = config.name
-    if config.backend:
-        values["backend"] = config.backend
+    for field in ("backend", "runtime"):
+        if getattr(config, field):
+            values[field] = getattr(config, field)
     if said:
         values["max_batch_size"] = config.max_batch_size
-    done = {"name", "backend", "max_batch_size"}
+    done = {"name", "backend", "runtime", "max_batch_size"}
     for field, key in (("input", "inputs"), ("output", "outputs")):
         tensors = [_tensor_values(tensor) for tensor in getattr(config, field)]
         if tensors and None not in tensors:
@@ -217,6 +218,7 @@ def _fill(config: Any, values: Mapping[str, Any]) -> None:
     messages = model_config_messages()
     config.name = values.get("name") or ""
     config.backend = values.get("backend", "")
+    config.runtime = values.get("runtime", "")
     config.max_batch_size = values.get("max_batch_size") or 0
     for key, field in (("inputs", config.input), ("outputs", config.output)):
         for tensor in values.get(key, ()):

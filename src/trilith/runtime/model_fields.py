@@ -49,6 +49,7 @@ HONOURED: Final[_Tree] = {
     "name": None,
     "platform": None,
     "backend": None,
+    "runtime": None,
     "version_policy": {"latest": {"num_versions": UINT32}, "all": {}, "specific": {"versions": VERSIONS}},
     "max_batch_size": INT32,
     "input": {
@@ -69,7 +70,7 @@ HONOURED: Final[_Tree] = {
     },
     "batch_input": {"kind": None, "target_name": None, "data_type": None, "source_input": None},
     "batch_output": {"kind": None, "target_name": None, "source_input": None},
-    "instance_group": {"name": None, "kind": None, "count": INSTANCES},
+    "instance_group": {"name": None, "kind": None, "count": INSTANCES, "gpus": Range(0, INT32.most)},
     "dynamic_batching": {
         "preferred_batch_size": INT32,
         "max_queue_delay_microseconds": MICROSECONDS,
@@ -83,13 +84,11 @@ HONOURED: Final[_Tree] = {
     "default_model_filename": None,
     "model_warmup": {"name": None, "batch_size": INT32, "count": WARMUPS, "inputs": _WARMUP_INPUT},
     "parameters": None,
+    "metric_tags": None,
     # Present but empty, it says what is so anyway.
     "model_transaction_policy": {},
 }
 
-_GPU: Final = (
-    "asks for a GPU, and Trilith runs models on the CPUs of its machine: say `instance_group [{ kind: KIND_CPU }]`"
-)
 _NOT_SERVED: Final[Mapping[str, str]] = {
     "ensemble_scheduling": (
         "ensembles are not served yet, so this model cannot be. The models that it joins can: let a client or a "
@@ -103,7 +102,6 @@ _NOT_SERVED: Final[Mapping[str, str]] = {
         "decoupled models are not served yet, so a model that gives any number of answers to a request cannot be. One "
         "that gives exactly one is served without this field"
     ),
-    "instance_group.gpus": _GPU,
 }
 _REFUSED: Final = "this field of Triton's is not offered by Trilith; remove it"
 

@@ -39,7 +39,8 @@ from trilith.wire.oip_messages import model_config_messages
 PLATFORM_BACKENDS: Final[Mapping[str, str]] = {"onnxruntime_onnx": "onnxruntime", "pytorch_libtorch": "pytorch"}
 """Backends by Triton's older `platform` names."""
 
-_CPU_KINDS: Final = ("KIND_AUTO", "KIND_CPU", "KIND_MODEL")  # with KIND_MODEL the backend chooses, which here has one
+_LABEL: Final = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
+_LABELS_OF_MODELS: Final = frozenset(("gpu_uuid", "le", "model", "namespace", "quantile", "reason", "version"))
 _MAX_BATCH_SIZE: Final = re.compile(r"\bmax_batch_size\s*:")
 
 
@@ -95,6 +96,7 @@ def _spec(config: Any, name: str, problems: Problems, *, says_max_batch_size: bo
     spec = ModelSpec(
         name=name,
         backend=backend,
+        runtime=config.runtime,
         platform=config.platform,
         max_batch_size=config.max_batch_size if says_max_batch_size else None,
         inputs=every("input", _tensor),
@@ -108,6 +110,7 @@ def _spec(config: Any, name: str, problems: Problems, *, says_max_batch_size: bo
         graph_level=config.optimization.graph.level,
         warmup=every("model_warmup", lambda sample, _: _warmup(sample)),
         parameters={key: value.string_value for key, value in sorted(config.parameters.items())},
+        metric_tags=read(lambda: _metric_tags(config), {}),
         kept=kept_fields(config),
     )
     read(lambda: check_queue(spec), None)
@@ -212,18 +215,12 @@ def _datatype(number: int) -> DataType | None:
 
 def _instances(groups: Any) -> InstanceConfig:
     kinds = model_config_messages().ModelInstanceGroup.Kind
-    for at, group in enumerate(groups):
-        kind = kinds.Name(group.kind)
-        if kind not in _CPU_KINDS:
-            raise InvalidConfig(
-                f"instance_group[{at}].kind: must be one of {', '.join(_CPU_KINDS)}, got {kind}: Trilith runs models "
-                "on the CPUs of its machine, and does not do so in silence where a GPU is asked for"
-            )
     named = tuple(
         InstanceGroup(
             name=group.name,
             count=group.count or 1,
-            kind="KIND_CPU" if group.kind == kinds.Value("KIND_AUTO") else kinds.Name(group.kind),
+            kind="KIND_CPU" if group.kind == kinds.Value("KIND_AUTO") and not group.gpus else kinds.Name(group.kind),
+            gpus=tuple(group.gpus),
             kept=kept_group_fields(group),
         )
         for group in groups
@@ -268,6 +265,16 @@ def _policy(policy: Any) -> QueuePolicy:
         allow_timeout_override=policy.allow_timeout_override,
         max_queue_size=policy.max_queue_size,
     )
+
+
+def _metric_tags(config: Any) -> dict[str, str]:
+    for name in config.metric_tags:
+        if not _LABEL.fullmatch(name) or name in _LABELS_OF_MODELS:
+            raise InvalidConfig(
+                f"metric_tags: must be names of labels (letters, digits and _) other than "
+                f"{', '.join(sorted(_LABELS_OF_MODELS))}, got {name!r:.100}"
+            )
+    return dict(sorted(config.metric_tags.items()))
 
 
 def _versions(config: Any) -> VersionPolicy:

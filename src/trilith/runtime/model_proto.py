@@ -22,6 +22,7 @@ def model_config(handle: ModelHandle) -> Any:
         name=spec.name,
         platform=handle.platform,
         backend=spec.backend,
+        runtime=spec.runtime,
         max_batch_size=handle.max_batch_size,
         default_model_filename=handle.filename,
     )
@@ -62,6 +63,7 @@ def model_config(handle: ModelHandle) -> Any:
             name=group.name or f"{spec.name}_{at}",
             kind=messages.ModelInstanceGroup.Kind.Value(group.kind),
             count=group.count,
+            gpus=group.gpus,
         )
         entry.MergeFromString(group.kept)
     # Without a batch dimension nothing is joined; what else is said of the queue holds all the same.
@@ -73,6 +75,7 @@ def model_config(handle: ModelHandle) -> Any:
         _fill_warmup(config.model_warmup.add(name=sample.name, batch_size=sample.rows, count=sample.count), sample)
     for key, value in spec.parameters.items():
         config.parameters[key].string_value = value
+    config.metric_tags.update(spec.metric_tags)
     return config
 
 

@@ -165,6 +165,7 @@ class _Session(_Strict, frozen=True):
 class _Model(_Strict, frozen=True):
     name: str | None = None
     backend: str = ""
+    runtime: str = ""
     max_batch_size: Count | None = None
     inputs: list[_Input] = []
     outputs: list[_Output] = []
@@ -219,6 +220,7 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
     return ModelSpec(
         name=name,
         backend=raw.backend,
+        runtime=raw.runtime,
         max_batch_size=raw.max_batch_size,
         inputs=tuple(_tensor(tensor) for tensor in raw.inputs),
         outputs=tuple(_tensor(tensor) for output in raw.outputs for tensor in _offered(output, source)),

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from trilith.core.foreign import named_error
 from trilith.errors import SetupError, TrilithError, UnknownReference
 from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Standing
+from trilith.runtime.devices import OPTION
 from trilith.runtime.load_run import LoadRun
 from trilith.runtime.overrides import Override
 from trilith.runtime.repository import ModelPlan, plan_model
 from trilith.runtime.roots import Roots
 from trilith.runtime.steps import LoadRules
+
+_log: Final = logging.getLogger("trilith.runtime")
 
 
 def plan_load(
@@ -70,10 +75,11 @@ def _plan_load(
         path = folders[0]
     run.enter("reading its configuration")
     sent = override.spec_of(path, rules.config_name) if override is not None else None
-    plan = plan_model(name, path, kinds, sent, rules.config_name)
+    plan = plan_model(name, path, kinds, sent, rules.config_name, gpu_instances_on_cpu=rules.gpu_instances_on_cpu)
+    for field in plan.moved:
+        _log.warning("model '%s': %s asks for a GPU; it runs on a CPU, as %s says", name, field, OPTION)
     if plan.spec.load_timeout_s is None:
-        spec = replace(plan.spec, load_timeout_s=rules.timeout_s)
-        plan = replace(plan, spec=spec, files=tuple(replace(file, spec=spec) for file in plan.files))
+        plan = plan.with_spec(replace(plan.spec, load_timeout_s=rules.timeout_s))
     return plan, plan.standing()
 
 

@@ -19,6 +19,7 @@ PLACES: Final[dict[str, tuple[str, ...]]] = {
     "name": (),  # it is that of the folder, in both
     "backend": ("backend", "platform"),
     "platform": ("backend", "platform"),
+    "runtime": ("runtime",),
     "max_batch_size": ("max_batch_size",),
     "input": ("inputs",),
     "output": ("outputs", "reductions"),
@@ -31,6 +32,7 @@ PLACES: Final[dict[str, tuple[str, ...]]] = {
     "optimization": ("graph_level",),
     "model_warmup": ("warmup",),
     "parameters": ("parameters",),
+    "metric_tags": ("metric_tags",),
 }
 """Where in a specification a field stands; those that are not named have no effect and are in `kept` all together."""
 

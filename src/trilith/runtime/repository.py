@@ -16,8 +16,10 @@ from typing import Final
 
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.backends.files import what_lies_at
+from trilith.runtime.backends.folder import SCRIPT, kind_name
 from trilith.runtime.backends.port import BackendKind, ModelFile
 from trilith.runtime.changes import Standing
+from trilith.runtime.devices import gpu_fields, on_cpus, refuse_gpus
 from trilith.runtime.fingerprint import stamp_of
 from trilith.runtime.folders import is_folder
 from trilith.runtime.model_pbtxt import load_model_pbtxt, with_session
@@ -31,6 +33,7 @@ PBTXT: Final = "config.pbtxt"
 YAML: Final = "model.yaml"
 SENT: Final = "the parameter `config`"
 """Where a configuration stands that came with a load."""
+_LIBRARY: Final = "libtriton_{}.so"  # of a backend in Triton: saying so there changes nothing
 CONFIGS: Final = "configs"
 """Folder in a model's folder with further configurations, of which `--model-config-name` chooses one."""
 
@@ -49,6 +52,7 @@ class ModelPlan:
         folder: its folder.
         files: one for each version to serve, ascending. A file that must be fetched first has no path yet.
         said_in: where its configuration stands, or would: a file, or the parameter of the load, for messages.
+        moved: fields that ask for a GPU where it is run on a CPU instead, with what they say.
     """
 
     spec: ModelSpec
@@ -56,11 +60,18 @@ class ModelPlan:
     folder: Path
     files: tuple[ModelFile, ...]
     said_in: str = ""
+    moved: tuple[str, ...] = ()
 
     @property
     def words(self) -> Mapping[str, str]:
         """The words of that configuration."""
         return YAML_WORDS if self.said_in.endswith((".yaml", ".yml")) else PBTXT_WORDS
+
+    def with_spec(self, spec: ModelSpec) -> ModelPlan:
+        """The same with another configuration."""
+        if spec is self.spec:
+            return self
+        return replace(self, spec=spec, files=tuple(replace(file, spec=spec) for file in self.files))
 
     def standing(self) -> Standing:
         """What it will be loaded from, with the files as they are now."""
@@ -73,7 +84,13 @@ class ModelPlan:
 
 
 def plan_model(
-    name: str, path: Path, kinds: Mapping[str, BackendKind], sent: ModelSpec | None = None, config_name: str = ""
+    name: str,
+    path: Path,
+    kinds: Mapping[str, BackendKind],
+    sent: ModelSpec | None = None,
+    config_name: str = "",
+    *,
+    gpu_instances_on_cpu: bool = False,
 ) -> ModelPlan:
     """What is to be loaded for model `name`, which lies at `path`: its folder, or a model file alone.
 
@@ -83,6 +100,7 @@ def plan_model(
         kinds: the backends by name.
         sent: what stands for the configuration in the folder, since it came with the load; or None.
         config_name: which of the configurations in the folder holds; see `config_file`.
+        gpu_instances_on_cpu: whether instances that ask for a GPU run on a CPU.
 
     Raises:
         NoVersion: there is no version to serve.
@@ -90,11 +108,15 @@ def plan_model(
         InvalidConfig: the configuration is wrong.
     """
     try:
-        return _plan(name, path, kinds, sent, config_name)
+        plan = _plan(name, path, kinds, sent, config_name)
     except OSError as error:
         raise UnknownReference(
             f"{path}: model '{name}' cannot be looked at: {error.filename}: {error.strerror}"
         ) from error
+    if gpu_instances_on_cpu:
+        return replace(plan.with_spec(on_cpus(plan.spec)), moved=tuple(gpu_fields(plan.spec)))
+    refuse_gpus(plan.spec, plan.said_in)
+    return plan
 
 
 def _plan(
@@ -102,7 +124,7 @@ def _plan(
 ) -> ModelPlan:
     if path.is_file():
         spec = _with_backend(ModelSpec(name=name, filename=path.name), path, kinds, [], said_in="", pbtxt=False)
-        file = ModelFile(model=name, version=1, path=path, spec=spec)
+        file = ModelFile(model=name, version=1, path=path, spec=spec, folder=path.parent)
         return ModelPlan(spec=spec, kind=kinds[spec.backend], folder=path.parent, files=(file,))
     if not path.is_dir():
         raise UnknownReference(f"model '{name}': there is neither a folder nor a file {path}")
@@ -112,14 +134,14 @@ def _plan(
     read = read_spec(name, path, config_name) if sent is None else sent
     said_in = SENT if sent is not None else str(said or path / YAML)
     spec = _with_backend(read, path, kinds, present, said_in=said_in, pbtxt=pbtxt)
-    kind = kinds[spec.backend]
+    kind = kinds[kind_name(spec.backend, spec.runtime)]
     if spec.source is not None:
         if present:
             raise InvalidConfig(
                 f"{path / YAML}: source: the folder holds versions of its own ({', '.join(map(str, present))}); "
                 "remove them, or remove `source`"
             )
-        file = ModelFile(model=name, version=spec.source.version, path=None, spec=spec)
+        file = ModelFile(model=name, version=spec.source.version, path=None, spec=spec, folder=path)
         return ModelPlan(spec=spec, kind=kind, folder=path, files=(file,), said_in=said_in)
     if not present and not kind.filename:
         present = [1]
@@ -131,7 +153,7 @@ def _plan(
             f"{_listing(present)}{_wanted(spec.versions)}"
         )
     files = tuple(
-        ModelFile(model=name, version=version, path=_model_path(path, version, spec, kind), spec=spec)
+        ModelFile(model=name, version=version, path=_model_path(path, version, spec, kind), spec=spec, folder=path)
         for version in versions
     )
     return ModelPlan(spec=spec, kind=kind, folder=path, files=files, said_in=said_in)
@@ -227,10 +249,17 @@ def _with_backend(
 ) -> ModelSpec:
     """Names the backend, from the files when the configuration does not."""
     backend = spec.backend or _backend_of_files(spec, path, kinds, versions)
-    if backend not in kinds:
+    if spec.runtime and not (spec.runtime.endswith(".py") or spec.runtime == _LIBRARY.format(backend)):
         raise InvalidConfig(
-            f"{said_in or path}: backend: model '{spec.name}' wants {backend!r}; the backends here are "
-            f"{', '.join(sorted(kinds))}"
+            f"{said_in or path}: runtime: must be the Python file of a backend of your own (`model.py`), got "
+            f"{spec.runtime!r}; libraries of backends cannot be loaded: remove it, and name one of the backends here"
+        )
+    if kind_name(backend, spec.runtime) not in kinds:
+        wanted = f"{backend!r} with the runtime {spec.runtime!r}" if spec.runtime else repr(backend)
+        raise InvalidConfig(
+            f"{said_in or path}: backend: model '{spec.name}' wants {wanted}; the backends here are "
+            f"{', '.join(sorted(kinds))}. One of your own is a folder of that name with a {spec.runtime or SCRIPT}, "
+            "and --backend-directory says where that folder lies"
         )
     if spec.backend == backend:
         return spec

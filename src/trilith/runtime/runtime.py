@@ -31,7 +31,7 @@ from trilith.core.context import Context
 from trilith.core.load_options import ControlMode
 from trilith.core.request import InferRequest, InferResponse
 from trilith.errors import NoReadyReplica, TrilithError, UnknownModel
-from trilith.runtime.backends import builtin_backends
+from trilith.runtime.backends import all_backends
 from trilith.runtime.changes import at_start
 from trilith.runtime.control import RepositoryControl
 from trilith.runtime.handle import ModelHandle
@@ -69,7 +69,10 @@ class Runtime:
     def __init__(self, *repositories: str | Path, config: RuntimeConfig | None = None) -> None:
         self._config = config or RuntimeConfig()
         self._clock: Clock = MonotonicClock()
-        self._kinds = {**builtin_backends(lambda: self.repository), **self._config.backends}
+        directory = self._config.backend_directory
+        self._kinds = all_backends(
+            lambda: self.repository, further=self._config.backends, folder=Path(directory) if directory else None
+        )
         self._keeper = ModelKeeper(
             roots=Roots(repositories, cache_root() / "repositories"),
             kinds=self._kinds,
@@ -80,6 +83,7 @@ class Runtime:
                 timeout_s=self._config.load_timeout_s,
                 retries=self._config.model_load_retry_count,
                 config_name=self._config.config_name,
+                gpu_instances_on_cpu=self._config.gpu_instances_on_cpu,
                 keep_statistics=self._config.keep_statistics,
                 drain_timeout_s=self._config.drain_timeout_s,
             ),

@@ -63,13 +63,20 @@ class InstanceGroup:
         name: what the configuration calls it; "" for the model's name and a number.
         count: how many of the instances it is.
         kind: Triton's word for where they run.
+        gpus: numbers of the GPUs that they ask for.
         kept: fields of Triton's that have no effect, as its message.
     """
 
     name: str = ""
     count: int = 1
     kind: str = "KIND_CPU"
+    gpus: tuple[int, ...] = ()
     kept: bytes = b""
+
+    @property
+    def asks_for_gpu(self) -> bool:
+        """Whether a GPU is meant to run them."""
+        return self.kind == "KIND_GPU" or bool(self.gpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +243,7 @@ class ModelSpec:
     Attributes:
         name: the model's name, that of its folder.
         backend: name of the backend that runs it; "" until the folder's files tell.
+        runtime: file of the backend, where it has several; "" for its usual one.
         platform: Triton's older name for backend and format, as configured or "".
         max_batch_size: most rows in a batch; 0 for a model without a batch dimension; None for what its file says.
         inputs: what the configuration declares; empty for the model's own.
@@ -250,6 +258,7 @@ class ModelSpec:
         session: session options of the backend.
         graph_level: Triton's `optimization.graph.level` as configured, kept for the metadata; 0 for none.
         parameters: further options for the backend, and for clients to read.
+        metric_tags: further labels of the model's metrics that have Triton's names.
         kept: fields of Triton's configuration that have no effect here, as its message: for clients to read.
         source: where the file comes from when the folder does not hold it.
         warmup: what it is run with before it serves.
@@ -259,6 +268,7 @@ class ModelSpec:
 
     name: str
     backend: str = ""
+    runtime: str = ""
     platform: str = ""
     max_batch_size: int | None = None
     inputs: tuple[DeclaredTensor, ...] = ()
@@ -273,6 +283,7 @@ class ModelSpec:
     session: SessionConfig = SessionConfig()
     graph_level: int = 0
     parameters: Mapping[str, str] = field(default_factory=dict)
+    metric_tags: Mapping[str, str] = field(default_factory=dict)
     kept: bytes = b""
     source: ModelSource | None = None
     warmup: tuple[WarmupSample, ...] = ()

@@ -33,6 +33,7 @@ class LoadRules:
         timeout_s: how long a load may give no sign that it gets on, in seconds; None for ever.
         retries: how often a load that failed is tried again.
         config_name: which configuration of a model's folder holds; "" for the usual one.
+        gpu_instances_on_cpu: whether instances that ask for a GPU run on a CPU.
         keep_statistics: whether a version that is loaded again goes on counting where it was.
         drain_timeout_s: how long requests in flight may take when a version stops.
     """
@@ -40,6 +41,7 @@ class LoadRules:
     timeout_s: float | None
     retries: int
     config_name: str
+    gpu_instances_on_cpu: bool
     keep_statistics: bool
     drain_timeout_s: float
 

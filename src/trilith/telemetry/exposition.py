@@ -11,6 +11,7 @@ from trilith.telemetry.metrics import Metrics
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+_TRITONS: Final = "nv_"
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 """The media type of what `render` writes."""
 
@@ -48,6 +49,8 @@ def _metric(snapshot: Snapshot) -> Metric:
         for labels, value in snapshot.samples:
             if isinstance(value, Buckets):
                 histogram.add_metric(labels, buckets=_bucket_texts(value), sum_value=value.total)
+        if snapshot.name.startswith(_TRITONS):
+            histogram.samples = [sample._replace(labels=_said(sample.labels)) for sample in histogram.samples]
         return histogram
     make = CounterMetricFamily if snapshot.kind == "counter" else GaugeMetricFamily
     family = make(snapshot.name, snapshot.help, labels=names)
@@ -66,15 +69,20 @@ def _is_bare(snapshot: Snapshot) -> bool:
     """Whether it has a name of Triton's, or of a model's own; prometheus-client would give a counter another one."""
     if snapshot.kind == "counter" and not snapshot.name.endswith("_total"):
         return True
-    return snapshot.kind != "histogram" and snapshot.name.startswith("nv_")
+    return snapshot.kind != "histogram" and snapshot.name.startswith(_TRITONS)
+
+
+def _said(labels: dict[str, str]) -> dict[str, str]:
+    """The labels that a series has; an empty one is, to Prometheus, one that is not there."""
+    return {name: text for name, text in labels.items() if text}
 
 
 def _bare_text(snapshot: Snapshot) -> str:
     lines = [f"# HELP {snapshot.name} {_on_one_line(snapshot.help)}\n# TYPE {snapshot.name} {snapshot.kind}\n"]
     for values, value in snapshot.samples:
-        labels = ",".join(
-            f'{name}="{_escaped(text)}"' for name, text in sorted(zip(snapshot.label_names, values, strict=True))
-        )
+        given = dict(sorted(zip(snapshot.label_names, values, strict=True)))
+        said = _said(given) if snapshot.name.startswith(_TRITONS) else given
+        labels = ",".join(f'{name}="{_escaped(text)}"' for name, text in said.items())
         lines.append(f"{snapshot.name}{{{labels}}} {value}\n" if labels else f"{snapshot.name} {value}\n")
     return "".join(lines)
 

@@ -8,6 +8,7 @@ Rule 3: labels are bounded: what is beyond `MOST_SERIES` of them counts under `o
 
 from __future__ import annotations
 
+import abc
 import math
 import re
 import threading
@@ -30,7 +31,7 @@ _RESERVED_LABELS: Final = frozenset({"le", "quantile", "replica", "service"})
 Labels = tuple[str, ...]
 
 
-class _Instrument:
+class _Instrument(abc.ABC):
     """What the three have in common: a declaration, and series that changed."""
 
     kind: Kind
@@ -68,11 +69,11 @@ class _Instrument:
     def _changed(self) -> None:
         self._owner.changed()
 
+    @abc.abstractmethod
     def take(self) -> list[SeriesDelta]:
         """What has changed since the last time. The lock is held."""
-        raise NotImplementedError
 
-    def again(self) -> None:
+    def again(self) -> None:  # noqa: B027 - most have no state
         """A new owner knows nothing: what is a state, not a change, is told again. The lock is held."""
 
 

@@ -1,6 +1,7 @@
 """A runtime, an HTTP request and a gRPC call without sockets, threads or time."""
 
 import asyncio
+from types import MappingProxyType
 
 import numpy as np
 
@@ -23,6 +24,7 @@ class FakeModel:
     state = "READY"
     public_reason = ""
     load_s = 0.25
+    metric_tags = MappingProxyType({})
     recovering = False
     unloaded = False
 

@@ -130,6 +130,7 @@ def hosted(tmp_path_factory):
         instance="odd_0",
         kind="CPU",
         repository="r",
+        folder=str(path.parent),
         path=str(path),
         config="{}",
         complete=False,

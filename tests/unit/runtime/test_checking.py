@@ -165,10 +165,10 @@ def test_one_broken_model_leaves_the_others(tmp_path, monkeypatch):
         write(tmp_path, name, "", "1", filename="model.yaml")
     plan = checking.plan_model
 
-    def plan_or_not(name, *arguments):
+    def plan_or_not(name, *arguments, **more):
         if name == "b":
             raise ZeroDivisionError("a bug of ours")
-        return plan(name, *arguments)
+        return plan(name, *arguments, **more)
 
     monkeypatch.setattr(checking, "plan_model", plan_or_not)
     found = check_models(tmp_path)

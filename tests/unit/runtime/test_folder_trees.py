@@ -21,7 +21,14 @@ from trilith.runtime.repository import plan_model
 from trilith.runtime.roots import Roots
 from trilith.runtime.steps import LoadRules
 
-RULES = LoadRules(timeout_s=None, retries=0, config_name="", keep_statistics=True, drain_timeout_s=1.0)
+RULES = LoadRules(
+    timeout_s=None,
+    retries=0,
+    config_name="",
+    gpu_instances_on_cpu=False,
+    keep_statistics=True,
+    drain_timeout_s=1.0,
+)
 NAMES = (
     "1",
     "2",

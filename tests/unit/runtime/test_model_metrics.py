@@ -60,6 +60,26 @@ def test_triton_names_and_their_literal_form(scraped):
     assert "# TYPE nv_inference_pending_request_count gauge" in lines
 
 
+def test_the_tags_of_a_model_are_labels_of_its_metrics_alone(tmp_path):
+    for name, tags in (("plain", ""), ("tagged", 'metric_tags { key: "team" value: "ocr \\"a\\"" }')):
+        (tmp_path / name / "1").mkdir(parents=True)
+        (tmp_path / name / "config.pbtxt").write_text(CONFIG + tags)
+
+    async def main():
+        async with Runtime(tmp_path) as runtime:
+            return scrape(model_source(runtime))
+
+    text, _ = asyncio.run(main())
+    lines = text.splitlines()
+    assert 'nv_inference_request_success{model="plain",version="1"} 0' in lines
+    assert 'nv_inference_request_success{model="tagged",team="ocr \\"a\\"",version="1"} 0' in lines
+    assert any(line.startswith('nv_model_load_duration_secs{model="tagged",team="ocr') for line in lines)
+    name = "nv_inference_first_response_histogram_ms_count"
+    assert f'{name}{{model="plain",version="1"}} 0.0' in lines
+    assert f'{name}{{model="tagged",team="ocr \\"a\\"",version="1"}} 0.0' in lines
+    assert "team" not in "".join(line for line in lines if line.startswith("trilith_"))
+
+
 def test_histograms(scraped):
     _, samples = scraped
     for phase in ("total", "input", "compute", "output"):

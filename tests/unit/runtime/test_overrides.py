@@ -109,7 +109,9 @@ SENT_FIELDS = {
     "backend": ("identity", "backend"),
     "platform": ("onnxruntime_onnx", "platform"),
     "model_warmup": ([{"name": "w", "batch_size": 1}], "warmup"),
-    "metric_tags": ({"a": "b"}, "kept"),
+    "metric_tags": ({"a": "b"}, "metric_tags"),
+    "response_cache": ({"enable": True}, "kept"),
+    "runtime": ("model.py", "runtime"),
     "name": ("m", ""),
 }
 

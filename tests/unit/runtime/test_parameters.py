@@ -130,7 +130,7 @@ model_warmup { name: "w" inputs { key: "%s" value { data_type: TYPE_%s dims: [ 4
             "python",
             'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "env.tar.gz" } }',
             "",
-            "parameters.EXECUTION_ENV_PATH: packed environments are not offered",
+            "parameters.EXECUTION_ENV_PATH: there is no env.tar.gz; expected an environment that conda-pack",
         ),
         ("sklearn", "", "model.pkl", "reading a pickle runs whatever code"),
         (

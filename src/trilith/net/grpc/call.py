@@ -156,10 +156,6 @@ class GrpcCall:
                 return value
         return None
 
-    def header_values(self, name: bytes) -> list[bytes]:
-        """All values of a metadata field, in order. `name` in lower case."""
-        return [value for candidate, value in self._head.metadata if candidate == name]
-
     def binary_values(self, name: bytes) -> list[bytes]:
         """All values of a metadata field whose name ends in `-bin`, in order, as octets.
 

@@ -157,5 +157,5 @@ async def _wait_while(state: ServerState, condition: Callable[[ServerState], boo
     """Waits until the condition is false, at most to the instant `until`."""
     while condition(state) and (left_s := until - time.monotonic()) > 0:
         state.changed.clear()
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError):  # the loop's condition sees that
             await asyncio.wait_for(state.changed.wait(), left_s)

@@ -176,7 +176,6 @@ class PeerStatistics:
     """The counts of one end of a connection.
 
     Attributes:
-        calls_sent, calls_received: since the start.
         in_flight: sent and unanswered.
         incoming: received and unanswered.
         credits: how many more the other side takes now.
@@ -190,8 +189,6 @@ class PeerStatistics:
         accept_board: whether the other side can read from memory which of its calls were begun here.
     """
 
-    calls_sent: int
-    calls_received: int
     in_flight: int
     incoming: int
     credits: int

@@ -95,8 +95,6 @@ class Peer:
         self._incoming: dict[int, IncomingCall] = {}
         self._ran_out = True  # credits were 0, and `on_credits` was not called since
         self._streams = StreamDesk(self._sender, self._outgoing, self._incoming)
-        self._calls_sent = 0
-        self._calls_received = 0
 
     # --- Life
 
@@ -241,7 +239,6 @@ class Peer:
         except BaseException:
             self._outgoing.take(call_id)
             raise
-        self._calls_sent += 1
         return call_id
 
     def open(
@@ -273,9 +270,7 @@ class Peer:
             raise self._refusal()
         self._ran_out = self._ran_out or room == 1
         first = _NEVER if deadline is None else deadline
-        stream = self._streams.open(meta, buffers, on_reply, on_item, window=window, first=first, flags=flags)
-        self._calls_sent += 1
-        return stream
+        return self._streams.open(meta, buffers, on_reply, on_item, window=window, first=first, flags=flags)
 
     def cancel(self, call_id: int) -> None:
         """Takes a call back: its `on_reply` is not called any more. Unknown and answered calls are ignored.
@@ -429,7 +424,6 @@ class Peer:
         else:
             call = IncomingCall(self, board, call_id, frame.meta, buffers, deadline, frame.flags, now)
         self._incoming[call_id] = call
-        self._calls_received += 1
         if self._closing:
             call.fail(Draining.code, "this side of the connection is closing and takes no new calls")
         elif self.on_call is None:
@@ -540,8 +534,6 @@ class Peer:
         """The counts of this end."""
         segments, slots, slots_in_use = self._sender.pool.counts()
         return PeerStatistics(
-            calls_sent=self._calls_sent,
-            calls_received=self._calls_received,
             in_flight=len(self._outgoing),
             incoming=len(self._incoming),
             credits=self.credits,

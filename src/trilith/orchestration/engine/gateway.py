@@ -403,7 +403,7 @@ def main() -> None:
     configure_logging(arguments.log)
     if arguments.quiet_start:
         logging.getLogger(_RUNTIME_LOG).setLevel(logging.WARNING)
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt):  # who pressed Ctrl-C wants no traceback
         uvloop.run(_main(int(control_fd), arguments))
 
 

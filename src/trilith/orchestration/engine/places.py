@@ -144,7 +144,7 @@ def _new(make: Callable[[], str]) -> tuple[Path, int]:
         except FileNotFoundError:  # another one has found it before it was held
             continue
         fcntl.flock(held, fcntl.LOCK_EX)
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # removed before it was held: the next is tried
             if os.path.samestat(os.fstat(held), path.stat()):
                 return path, held
         os.close(held)

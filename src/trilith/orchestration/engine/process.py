@@ -131,6 +131,6 @@ class ChildProcess:
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
         if process.returncode is None:
             process.kill()

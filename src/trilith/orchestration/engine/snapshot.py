@@ -125,6 +125,6 @@ class _KeptFinder:
 def _finder_of(entry: str, hooks: Iterable[Callable[[str], Any]]) -> Any:
     """Python's own finder for an entry of its path; None when there is no such folder."""
     for hook in hooks:
-        with contextlib.suppress(ImportError):
+        with contextlib.suppress(ImportError):  # the hook is for other entries
             return hook(entry)
     return None

@@ -88,7 +88,7 @@ class Tracer:
 
     def close(self, timeout_s: float) -> None:
         """Sends what waits, for at most `timeout_s` seconds."""
-        with contextlib.suppress(queue.Full):
+        with contextlib.suppress(queue.Full):  # nobody takes them: what waits is lost, as said
             self._queue.put(None, timeout=timeout_s)
             self._thread.join(timeout_s)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trilith.core.model import ModelSignature
-from trilith.runtime.backends.builtin import builtin_backends
+from trilith.runtime.backends.builtin import all_backends, builtin_backends
 from trilith.runtime.backends.port import (
     Answered,
     Backend,
@@ -27,5 +27,6 @@ __all__ = [
     "Outcome",
     "RequestBackend",
     "RequestBatch",
+    "all_backends",
     "builtin_backends",
 ]

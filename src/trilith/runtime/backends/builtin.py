@@ -1,25 +1,37 @@
-"""The backends that come with Trilith, by the names that configurations use."""
+"""The backends that come with Trilith, by the names that configurations use, and those beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
+from trilith.runtime.backends.folder import BackendsOfFolder
 from trilith.runtime.backends.port import Backend, BackendKind, ModelControl, ModelFile, RequestBackend
 from trilith.runtime.backends.python.counted import CountedByModels
 
+Control = Callable[[], ModelControl] | None
 
-def builtin_backends(control: Callable[[], ModelControl] | None = None) -> dict[str, BackendKind]:
-    """A new registry; a `Runtime` may be given further ones. Where a file's name fits several, the first has it.
 
-    `control`: the runtime's models, for models that load others; without it they cannot.
+def all_backends(
+    control: Control = None, *, further: Mapping[str, BackendKind] | None = None, folder: Path | None = None
+) -> Mapping[str, BackendKind]:
+    """The backends that come with Trilith, `further` ones that go before them, and those of a folder behind them.
+
+    `control`: see `builtin_backends`; `folder`: see `BackendsOfFolder`, or None.
     """
     counted = CountedByModels()
+    given = {**builtin_backends(control, counted), **(further or {})}
+    return BackendsOfFolder(given, folder, functools.partial(_python_based, counted, control))
 
-    def python(file: ModelFile) -> RequestBackend:
-        from trilith.runtime.backends.python.backend import PythonBackend
 
-        return PythonBackend(file, counted, control)
+def builtin_backends(control: Control = None, counted: CountedByModels | None = None) -> dict[str, BackendKind]:
+    """A new registry; a `Runtime` may be given further ones. Where a file's name fits several, the first has it.
 
+    `control`: the runtime's models, for models that load others; without it they cannot. `counted`: takes what models
+    count for themselves.
+    """
+    counted = counted or CountedByModels()
     return {
         "onnxruntime": BackendKind(create=_onnxruntime, filename="model.onnx", platform="onnxruntime_onnx"),
         "pytorch": BackendKind(
@@ -38,8 +50,28 @@ def builtin_backends(control: Callable[[], ModelControl] | None = None) -> dict[
             check=_check_fil,
         ),
         "identity": BackendKind(create=_identity),
-        "python": BackendKind(create=python, filename="model.py", check=_check_python, metrics=counted.snapshots),
+        "python": BackendKind(
+            create=functools.partial(_python, counted, control, None),
+            filename="model.py",
+            check=functools.partial(_check_python, None),
+            metrics=counted.snapshots,
+        ),
     }
+
+
+def _python_based(counted: CountedByModels, control: Control, script: Path) -> BackendKind:
+    """A backend that is a script. What its models count is told with that of Python models."""
+    return BackendKind(
+        create=functools.partial(_python, counted, control, script),
+        check=functools.partial(_check_python, script),
+        script=script,
+    )
+
+
+def _python(counted: CountedByModels, control: Control, script: Path | None, file: ModelFile) -> RequestBackend:
+    from trilith.runtime.backends.python.backend import PythonBackend
+
+    return PythonBackend(file, counted, control, script)
 
 
 def _onnxruntime(file: ModelFile) -> Backend:
@@ -102,10 +134,12 @@ def _check_fil(file: ModelFile) -> None:
     check_fil(file)
 
 
-def _check_python(file: ModelFile) -> None:
+def _check_python(script: Path | None, file: ModelFile) -> None:
     from trilith.runtime.backends.python.loading import life_limits
+    from trilith.runtime.backends.python.packed import find_packed
     from trilith.runtime.backends.python.source import check_source
 
     life_limits(file)
-    if file.path is not None:
-        check_source(file.path)
+    find_packed(file, script)
+    if (path := script or file.path) is not None:
+        check_source(path)

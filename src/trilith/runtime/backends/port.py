@@ -35,6 +35,7 @@ class ModelFile:
         path: the model file; None for a backend that needs none.
         spec: the configuration.
         instance: which of the model's instances it is for, from 0; 0 where they share one.
+        folder: the model's folder; None where it has none.
     """
 
     model: str
@@ -42,6 +43,7 @@ class ModelFile:
     path: Path | None
     spec: ModelSpec
     instance: int = 0
+    folder: Path | None = None
 
 
 class Batch:
@@ -256,6 +258,7 @@ class BackendKind:
         check: sees what is wrong with a configuration, as far as that can be told without loading anything; raises
             `InvalidConfig` then. None where there is nothing to see.
         metrics: what models of this kind count for themselves, asked at each scrape; None where they cannot.
+        script: the Python file that serves every model of this kind; None where each has its own, or none does.
     """
 
     create: Callable[[ModelFile], Backend | RequestBackend]
@@ -264,6 +267,7 @@ class BackendKind:
     alternatives: tuple[str, ...] = ()
     check: Callable[[ModelFile], None] | None = None
     metrics: Callable[[], Sequence[Snapshot]] | None = None
+    script: Path | None = None
 
     @property
     def filenames(self) -> tuple[str, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from trilith.runtime.distributions import ModelBuckets
 from trilith.runtime.load_threads import LoadStatistics
 from trilith.runtime.protocol.model_families import MODEL_LABELS, ByModel, by_model, per_model
-from trilith.runtime.protocol.triton_metrics import TRITON_FAMILIES, load_snapshot
+from trilith.runtime.protocol.triton_metrics import TRITON_FAMILIES, load_snapshot, with_tags
 from trilith.runtime.statistics import Duration, ModelStatistics
 from trilith.telemetry import Buckets, Reading, Snapshot, Source, snapshots
 
@@ -48,18 +48,17 @@ def model_source(runtime: RuntimePort) -> Source:
     trilith_model_busy_seconds_total{..., instance}; and trilith_model_loads{state}.
     And Triton's names for what it counts too (`triton_metrics.py`), and what models count for themselves.
     """
-    return lambda: [
-        *model_snapshots(runtime.statistics()),
-        load_snapshot(runtime.models()),
-        _loads(runtime.load_statistics()),
-        *runtime.model_metrics(),
-    ]
 
+    def collect() -> list[Snapshot]:
+        counted, models = by_model(runtime.statistics()), runtime.models()
+        return [
+            *snapshots(_FAMILIES, counted),
+            *with_tags([*snapshots(TRITON_FAMILIES, counted), load_snapshot(models)], models),
+            _loads(runtime.load_statistics()),
+            *runtime.model_metrics(),
+        ]
 
-def model_snapshots(statistics: Sequence[ModelStatistics]) -> list[Snapshot]:
-    """Statistics as metric families."""
-    counted = by_model(statistics)
-    return snapshots(_FAMILIES, counted) + snapshots(TRITON_FAMILIES, counted)
+    return collect
 
 
 def _loads(found: LoadStatistics) -> Snapshot:

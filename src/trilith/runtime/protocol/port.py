@@ -76,6 +76,11 @@ class ModelPort(Protocol):
         ...
 
     @property
+    def metric_tags(self) -> Mapping[str, str]:
+        """Further labels of its metrics that have Triton's names."""
+        ...
+
+    @property
     def max_batch_size(self) -> int:
         """0 when the model does not batch."""
         ...

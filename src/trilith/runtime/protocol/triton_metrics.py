@@ -5,7 +5,8 @@ Rule: names, labels and units are Triton's, so a counter's name has no `_total`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trilith.runtime.protocol.model_families import MODEL_LABELS, ByModel, per_model
@@ -116,6 +117,24 @@ TRITON_FAMILIES: Final[tuple[Reading[ByModel], ...]] = (
         ),
     ),
 )
+
+
+def with_tags(families: Sequence[Snapshot], models: Sequence[ModelPort]) -> list[Snapshot]:
+    """The families with the further labels (`metric_tags`) of the models that have some; "" for those that do not."""
+    tags = {(model.name, model.version): model.metric_tags for model in models if model.metric_tags}
+    names = tuple(sorted({name for found in tags.values() for name in found}))
+    return [_widened(family, names, tags) for family in families] if names else list(families)
+
+
+def _widened(family: Snapshot, names: tuple[str, ...], tags: Mapping[tuple[str, str], Mapping[str, str]]) -> Snapshot:
+    model, version = (family.label_names.index(label) for label in MODEL_LABELS)
+
+    def further(labels: tuple[str, ...]) -> tuple[str, ...]:
+        found = tags.get((labels[model], labels[version]), {})
+        return tuple(found.get(name, "") for name in names)
+
+    samples = [((*labels, *further(labels)), value) for labels, value in family.samples]
+    return replace(family, label_names=(*family.label_names, *names), samples=samples)
 
 
 def load_snapshot(models: Sequence[ModelPort]) -> Snapshot:

@@ -118,7 +118,9 @@ class DynamicBatcher(Generic[ItemT]):
             raise InvalidInput(f"{self.name}: a request must have 1 to {config.max_batch_size} rows, got {rows}")
         if self._draining:
             self._refused += 1
-            raise Draining(f"{self.name} is stopping and has stopped accepting new inference requests")
+            raise Draining(
+                f"{self.name}: Server is stopping, scheduler for model has stopped accepting new inference requests"
+            )
         if self._is_full(item):
             self._advance(now)  # the dead make room for the living
             if self._is_full(item):

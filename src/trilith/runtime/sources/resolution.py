@@ -95,7 +95,7 @@ def _store_from_wheel(source: str, wanted: WheelFile, expected: str, files: File
     folder = files.wheel_folder(f"{wanted.name}-{wanted.version}")
     kept = next(iter(sorted(folder.glob("*.whl"))), None)
     if kept is not None:
-        with contextlib.suppress(zipfile.BadZipFile):
+        with contextlib.suppress(zipfile.BadZipFile):  # it is fetched anew below
             if _extract(source, wanted, kept, expected, files, report) is None:
                 return
         kept.unlink(missing_ok=True)  # damaged or not the pinned content: fetched anew, and reported if it still is

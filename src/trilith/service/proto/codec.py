@@ -182,7 +182,7 @@ def _message_or_field(annotation: Any, descriptor: Descriptor, called: str, conv
     fields = [field for field in descriptor.fields if not is_deprecated(field)]
     only = fields[0] if len(fields) == 1 else None
     if only is not None and is_json(only):
-        with contextlib.suppress(Unlike):
+        with contextlib.suppress(Unlike):  # then it is a message, below
             return _in_field(converter.field(annotation, only), only)
     try:
         return converter.message(annotation, descriptor)

@@ -18,6 +18,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from trilith.core.attention import Attention
@@ -62,15 +63,19 @@ _log: Final = logging.getLogger("trilith.runtime")
 
 
 class PythonBackend(RequestBackend):
-    """Runs one instance of a `model.py`."""
+    """Runs one instance of a `model.py`: the model's own, or the `script` that serves every model of its backend."""
 
     def __init__(
-        self, file: ModelFile, counted: CountedByModels, control: Callable[[], ModelControl] | None = None
+        self,
+        file: ModelFile,
+        counted: CountedByModels,
+        control: Callable[[], ModelControl] | None = None,
+        script: Path | None = None,
     ) -> None:
         self._file = file
         self._name = f"{file.model}_0_{file.instance}"
         self._hear = functools.partial(hear, file.model, counted)
-        self._loading = Loading(file, self._name, self._hear)
+        self._loading = Loading(file, self._name, self._hear, script)
         self._answering = Answering(file.model, control)
         self._asked: set[asyncio.Task[None]] = set()
         self._readiness: asyncio.Future[bool] | None = None

@@ -37,7 +37,7 @@ def opening_above() -> Iterator[None]:
     """What is opened meanwhile gets numbers that are out of the way, as far as the process may open so many."""
     lowest, taken = lowest_own(), []
     try:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it may open no more: then they lie lower
             taken.append(os.open(os.devnull, os.O_RDONLY))
             while taken[-1] < lowest:
                 taken.append(os.dup(taken[0]))

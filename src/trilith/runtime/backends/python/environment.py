@@ -27,8 +27,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from trilith.errors import SetupError
+from trilith.errors import InvalidConfig, SetupError
+from trilith.runtime.backends.port import ModelFile
 from trilith.runtime.backends.python.installing import Installer
+from trilith.runtime.backends.python.launch import Launch, plain_launch
+from trilith.runtime.backends.python.packed import find_packed, packed_launch
 from trilith.runtime.backends.python.requirements import named_in
 from trilith.runtime.file_locks import Held, held_file
 from trilith.runtime.sources.cache import cache_root
@@ -70,7 +73,7 @@ def interpreter_for(
         key = environment_key(requirements.read_bytes(), named_in(requirements))
     except OSError as error:
         raise SetupError(f"model '{model}': {requirements}: cannot be read: {error.strerror or error}") from error
-    folder = (root or cache_root().parent / "environments") / key
+    folder = (root or _folder_of_environments()) / key
     python = folder / "bin" / "python"
     if (folder / _COMPLETE).is_file():
         return str(python)
@@ -85,6 +88,34 @@ def interpreter_for(
             f"model '{model}': {requirements}: its environment {folder} cannot be made: {error.strerror or error}"
         ) from error
     return str(python)
+
+
+def launch_for(
+    file: ModelFile, path: Path, script: Path | None, installer: Installer, root: Path | None = None
+) -> Launch:
+    """How the processes of a model are started: in the environment that it brings, or in the server's.
+
+    Args:
+        file: the model.
+        path: the file with its class.
+        script: that file, where it is its backend's.
+        installer: runs what must be run; who has it may stop it.
+        root: the folder of environments; by default below the user's cache.
+
+    Raises:
+        SetupError: its environment cannot be made.
+        InvalidConfig: it brings two, or names one that is not there.
+    """
+    packed, requirements = find_packed(file, script), find_requirements(path)
+    if packed is None:
+        return plain_launch(interpreter_for(file.model, requirements, root, installer))
+    if requirements is not None:
+        raise InvalidConfig(f"model '{file.model}': has {packed} and {requirements}; keep one of them")
+    return packed_launch(file.model, packed, installer, root or _folder_of_environments(), _server_paths())
+
+
+def _folder_of_environments() -> Path:
+    return cache_root().parent / "environments"
 
 
 def environment_key(requirements: bytes, named: Iterable[tuple[str, str]] = ()) -> str:

@@ -27,6 +27,7 @@ from trilith.runtime.backends.python import pb_utils
 from trilith.runtime.backends.python.messages import Begin
 from trilith.runtime.backends.python.packing import AnswerHead, BatchAnswer, RequestHead, pack_inputs
 from trilith.runtime.backends.python.pb_utils.errors import WIRE_CODES, TritonModelException
+from trilith.runtime.backends.python.pb_utils.place import Place
 from trilith.runtime.backends.python.pb_utils.sender import Reply
 from trilith.runtime.backends.python.pb_utils.tensor import Tensor
 from trilith.runtime.backends.python.returned import checked_responses
@@ -51,6 +52,7 @@ class HostedModel:
         self._begin = begin
         self._model: Any = None
         path = Path(begin.path)
+        Place.model_dir = Path(begin.folder)
         sys.path.append(str(path.parent))  # a model may import what lies beside it
         sys.path.append(begin.repository)
         spec = importlib.util.spec_from_file_location(_MODULE, path)

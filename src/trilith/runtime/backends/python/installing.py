@@ -39,7 +39,7 @@ class Installer:
         with self._lock:
             self._reason = reason
             if self._process is not None:
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
                     os.killpg(self._process.pid, signal.SIGKILL)
 
     def check(self) -> None:
@@ -85,7 +85,7 @@ class Installer:
                 heard()
         finally:
             with self._lock:  # from here on its number may be another's
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(ProcessLookupError):  # nothing of its group is left
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 self._process = None

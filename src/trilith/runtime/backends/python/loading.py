@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from trilith.core.tensor import Array
@@ -18,7 +19,7 @@ from trilith.runtime.backends.options import Options
 from trilith.runtime.backends.port import ModelFile
 from trilith.runtime.backends.python.completion import completed_spec, config_json
 from trilith.runtime.backends.python.counted import CountedByModels
-from trilith.runtime.backends.python.environment import find_requirements, interpreter_for
+from trilith.runtime.backends.python.environment import launch_for
 from trilith.runtime.backends.python.installing import Installer
 from trilith.runtime.backends.python.messages import (
     Begin,
@@ -46,6 +47,7 @@ class Loading:
         file: the model.
         name: of the instance.
         hear: takes what a process says meanwhile.
+        script: the file that serves every model of the backend; None: the model's own.
 
     Attributes:
         spec: the configuration; completed, once a process has loaded it.
@@ -53,11 +55,12 @@ class Loading:
         installer: what makes its environment.
     """
 
-    def __init__(self, file: ModelFile, name: str, hear: Callable[[Message], None]) -> None:
+    def __init__(self, file: ModelFile, name: str, hear: Callable[[Message], None], script: Path | None = None) -> None:
         self._file = file
+        self._script = script
+        self._path = script or file.path
         self._name = name
         self._hear = hear
-        self._interpreter = ""
         self.installer = Installer()
         self._samples: list[Warm] = []
         self.spec = file.spec
@@ -70,10 +73,10 @@ class Loading:
             SetupError: the environment cannot be made.
             UnknownReference: there is no such file.
         """
-        path = self._file.path
+        path = self._path
         if path is None or not path.is_file():
             raise no_model_file(self._file.model, path)
-        self._interpreter = interpreter_for(self._file.model, find_requirements(path), installer=self.installer)
+        self._launch = launch_for(self._file, path, self._script, self.installer)
 
     def new_process(
         self,
@@ -81,9 +84,9 @@ class Loading:
         on_question: Callable[[InstanceProcess, Question], None],
         on_readiness: Callable[[InstanceProcess, bool], None],
     ) -> InstanceProcess:
-        """A process that is not started."""
+        """A process that is not started. After `prepare`."""
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        return InstanceProcess(self._interpreter, environment, self._name, on_exit, on_question, on_readiness)
+        return InstanceProcess(self._launch, environment, self._name, on_exit, on_question, on_readiness)
 
     def load(self, process: InstanceProcess, *, complete: bool) -> None:
         """Starts the process and lets it load and warm up the model; ends it when it cannot.
@@ -104,8 +107,9 @@ class Loading:
                 version=str(file.version),
                 instance=self._name,
                 kind="CPU",
-                repository=str(file.path.parent.parent) if file.path else "",
-                path=str(file.path),
+                repository=str(self._folder),
+                folder=str(self._version_folder),
+                path=str(self._path),
                 config=config,
                 complete=complete,
             )
@@ -123,6 +127,19 @@ class Loading:
             if isinstance(error, InvalidConfig):
                 raise
             raise SetupError(f"model '{file.model}' version {file.version}: {error.message}") from error
+
+    @property
+    def _folder(self) -> Path:
+        """The model's."""
+        if self._file.folder is not None:
+            return self._file.folder
+        return self._file.path.parent.parent if self._file.path is not None else Path()
+
+    @property
+    def _version_folder(self) -> Path:
+        if self._script is None and self._file.path is not None:
+            return self._file.path.parent
+        return self._folder / str(self._file.version)
 
     def warm(self, process: InstanceProcess, inputs: dict[str, Array], outputs: tuple[str, ...]) -> None:
         """Lets a process that has loaded the model run a request, and each that comes after it too.
@@ -151,14 +168,9 @@ def life_limits(file: ModelFile) -> LifeLimits:
     """The limits that a configuration sets: parameters `silent_timeout_ms` and `abandoned_timeout_ms`.
 
     Raises:
-        InvalidConfig: one is no number, or a parameter of Triton's Python backend is set that is not offered.
+        InvalidConfig: one is no number.
     """
     options, defaults = Options(file), LifeLimits()
-    if options.text("EXECUTION_ENV_PATH"):
-        raise InvalidConfig(
-            f"model '{file.model}': parameters.EXECUTION_ENV_PATH: packed environments are not offered; put a "
-            "requirements.txt beside the model, and its environment is made from that"
-        )
     return LifeLimits(
         silent_s=options.number("silent_timeout_ms", defaults.silent_s * 1e3, least=1.0) / 1e3,
         abandoned_s=options.number("abandoned_timeout_ms", defaults.abandoned_s * 1e3, least=1.0) / 1e3,

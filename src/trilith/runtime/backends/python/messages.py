@@ -30,7 +30,8 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True
         instance: the name of the instance.
         kind: of the device that the instance is for: `CPU`.
         repository: the model's folder.
-        path: the model's file.
+        folder: that of its version.
+        path: the file with its class.
         config: its configuration as JSON.
         complete: whether `auto_complete_config` is asked.
     """
@@ -40,6 +41,7 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True
     instance: str
     kind: str
     repository: str
+    folder: str
     path: str
     config: str
     complete: bool

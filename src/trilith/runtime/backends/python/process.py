@@ -29,10 +29,10 @@ from trilith.core.foreign import shortened
 from trilith.core.logs import applied_options
 from trilith.errors import ModelError, SetupError
 from trilith.runtime.backends.python import messages
+from trilith.runtime.backends.python.launch import Launch
 from trilith.runtime.backends.python.messages import Failed, Message, Question, Told
 from trilith.runtime.backends.python.readiness import ASK, NO, YES
 
-_MODULE: Final = "trilith.runtime.backends.python.worker"
 _FOREIGN: Final = "does the model write to, or close, file descriptors that it did not open?"
 _KEPT_LINES: Final = 20
 _LONGEST_LINE: Final = 1000
@@ -47,8 +47,8 @@ class InstanceProcess:
     """A started process.
 
     Args:
-        interpreter: the Python that runs it.
-        environment: its environment variables.
+        launch: how it is started.
+        environment: its environment variables, where `launch` does not say others.
         name: of the instance, for messages and threads.
         on_exit: called once in the watching thread when it has ended.
         on_question: called in the watching thread when its model asks something; `tell` answers.
@@ -61,7 +61,7 @@ class InstanceProcess:
 
     def __init__(
         self,
-        interpreter: str,
+        launch: Launch,
         environment: Mapping[str, str],
         name: str,
         on_exit: Callable[[InstanceProcess], None],
@@ -71,8 +71,8 @@ class InstanceProcess:
         self.socket, self._their_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._lifeline, self._their_lifeline = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._desk, self._their_desk = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._interpreter = interpreter
-        self._environment = dict(environment)
+        self._launch = launch
+        self._environment = {**environment, **launch.variables}
         self._name = name
         self._on_exit = on_exit
         self._on_question = on_question
@@ -98,7 +98,7 @@ class InstanceProcess:
         self._begun.wait()
         if self._start_error is not None:
             self.socket.close()
-            raise SetupError(f"{self._name}: cannot start {self._interpreter}: {self._start_error}")
+            raise SetupError(f"{self._name}: cannot start {self._launch.command[0]}: {self._start_error}")
 
     @property
     def pid(self) -> int:
@@ -133,12 +133,12 @@ class InstanceProcess:
 
     def tell(self, answer: Told) -> None:
         """Answers the question that its model asked. Nothing happens when the process is gone."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it is gone
             messages.send(self._desk, answer)
 
     def ask_ready(self) -> None:
         """Asks its model whether it is ready."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it is gone: its exit is seen
             self._lifeline.send(ASK)
 
     def kill(self, reason: str) -> None:
@@ -146,7 +146,7 @@ class InstanceProcess:
         self._kill_reason = self._kill_reason or reason
         process = self._process
         if process is not None and not self._ended.is_set():
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
                 process.send_signal(signal.SIGKILL)
 
     def lost(self, reason: str) -> None:
@@ -157,7 +157,7 @@ class InstanceProcess:
     def end(self, timeout_s: float) -> None:
         """Lets it finalize its model, and kills it when that takes longer than `timeout_s` seconds."""
         self._ending = True
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it is gone
             self._lifeline.shutdown(socket.SHUT_WR)
         if not self._ended.wait(timeout_s) and self.alive:
             self.kill(f"it did not end within {timeout_s:g} s")
@@ -175,7 +175,7 @@ class InstanceProcess:
         if code is None:
             return "worker ended its connection"
         if code < 0:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError):  # a number without a name
                 return f"worker died: signal {-code} ({signal.Signals(-code).name})"
             return f"worker died: signal {-code}"
         return f"worker died: exit code {code}"
@@ -195,7 +195,7 @@ class InstanceProcess:
             theirs = [sock.fileno() for sock in (self._their_socket, self._their_lifeline, self._their_desk)]
             log = msgspec.json.encode(applied_options()).decode()
             process = self._process = subprocess.Popen(
-                [*(self._interpreter, "-P", "-m", _MODULE), self._name, log, *map(str, theirs), str(os.getpid())],
+                [*self._launch.command, self._name, log, *map(str, theirs), str(os.getpid())],
                 pass_fds=theirs,
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -261,7 +261,7 @@ class InstanceProcess:
             data = os.read(descriptor, _READ_BYTES)
         except OSError:  # nothing there
             return 0
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # our own is closed: its last lines are kept all the same
             os.write(_STANDARD_ERROR, data)
         *lines, self._partial = (self._partial + data).split(b"\n")
         self._lines.extend(line for line in lines if line.strip())

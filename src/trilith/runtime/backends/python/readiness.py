@@ -39,5 +39,5 @@ class Readiness:
             answer = YES if self._says_ready() else NO
         finally:
             self._asking.release()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the runtime is gone, and nobody asks any more
             self._lifeline.send(answer)

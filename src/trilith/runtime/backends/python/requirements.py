@@ -82,10 +82,19 @@ def _path(value: str, base: Path) -> Path | None:
         return None
 
 
+def digest_of_file(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal. It is read once for as long as it looks the same.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    about = path.stat()
+    return _digest_of_file(path, about.st_size, about.st_mtime_ns)
+
+
 def _digest(path: Path) -> str:
     if path.is_file():
-        about = path.stat()
-        return _digest_of_file(path, about.st_size, about.st_mtime_ns)
+        return digest_of_file(path)
     if not path.is_dir():
         return "missing"
     digest = hashlib.sha256()

@@ -249,7 +249,7 @@ class Worker:
     def _live(self) -> None:
         poll = select.poll()
         poll.register(self._lifeline, select.POLLIN)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the runtime is gone, which is the end too
             while True:
                 self._lifeline.send(b".")
                 if poll.poll(_SIGN_OF_LIFE_S * 1e3):
@@ -262,7 +262,7 @@ class Worker:
         self._stopping = True
         self._loop.call_soon_threadsafe(self._stop)
         if not self._serving:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # it is closed already
                 self._socket.shutdown(socket.SHUT_RD)  # it may be waiting there to be told to serve
 
 

@@ -28,6 +28,7 @@ from trilith.runtime.backends.python.pb_utils.observe import (
     MetricFamily,
     MetricKind,
 )
+from trilith.runtime.backends.python.pb_utils.place import get_model_dir
 from trilith.runtime.backends.python.pb_utils.requests import (
     TRITONSERVER_MEMORY_CPU,
     TRITONSERVER_MEMORY_GPU,
@@ -77,6 +78,7 @@ __all__ = [
     "deserialize_bytes_tensor",
     "get_input_config_by_name",
     "get_input_tensor_by_name",
+    "get_model_dir",
     "get_output_config_by_name",
     "get_output_tensor_by_name",
     "is_model_ready",
