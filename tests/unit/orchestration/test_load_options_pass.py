@@ -14,6 +14,8 @@ from trilith.orchestration.engine.model_rows import runtime_config
 from trilith.runtime import RuntimeConfig
 
 OTHER = {
+    "backend_directory": "backends",
+    "gpu_instances_on_cpu": True,
     "mode": ControlMode.EXPLICIT,
     "load_at_start": ("a",),
     "on_demand": True,
