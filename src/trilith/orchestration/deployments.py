@@ -25,6 +25,7 @@ class MethodRoute:
         offers: content types of its answer, the default first; of a stream, of its items together.
         streams_out: whether it answers with a stream of items.
         takes: content types in which it takes a stream of items; empty when it takes none.
+        arguments: whether it takes anything beside such a stream.
     """
 
     service: str
@@ -37,6 +38,7 @@ class MethodRoute:
     offers: tuple[str, ...] = ()
     streams_out: bool = False
     takes: tuple[str, ...] = ()
+    arguments: bool = False
 
     @property
     def streaming(self) -> bool:

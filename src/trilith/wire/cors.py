@@ -93,6 +93,36 @@ class CorsPolicy(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def check_websocket_origin(policy: CorsPolicy | None, origin: bytes | None, host: bytes | None) -> None:
+    """Whether a page may open a websocket. A browser does not ask before, and lets the page read what comes.
+
+    Args:
+        policy: of pages of other origins; None where there is none.
+        origin, host: the headers of the handshake; who is no browser sends no `origin`.
+
+    Raises:
+        Forbidden: it is a page of another host, and no `--cors-origin`.
+    """
+    if origin is None:
+        return
+    page = origin.decode("latin-1")
+    if _is_of_host(page.lower(), (host or b"").decode("latin-1").lower()) or (
+        policy is not None and policy.allows(page)
+    ):
+        return
+    raise Forbidden(
+        f"pages of {page[:_MOST_SHOWN]} may not open websockets here: it is not this server's own origin, and no"
+        " --cors-origin"
+    )
+
+
+def _is_of_host(origin: str, host: str) -> bool:
+    """Whether it is the same host and port. A proxy may have taken the TLS off, so the scheme only says the port."""
+    scheme, _, where = origin.partition("://")
+    port = {"http": ":80", "https": ":443"}.get(scheme)
+    return bool(host and port) and where.removesuffix(str(port)) == host.removesuffix(str(port))
+
+
 def without_cors(fields: Sequence[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
     """The headers of an answer without those that say what pages may do: they are the policy's."""
     if any(name.lower().startswith(_PREFIX) for name, _ in fields):

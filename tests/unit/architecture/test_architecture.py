@@ -31,6 +31,8 @@ ENTRANCES = {
         "measure/load/connection.py",
         "measure/load/probe.py",
     },
+    "wsproto": {"wire/websocket.py"},
+    "websockets": set(),
     "hpack": {"wire/http2/header_decoder.py", "wire/http2/header_encoder.py"},
     "httpx": {"service/client/transport.py"},
     "pydantic": {"service/codecs/types.py"},

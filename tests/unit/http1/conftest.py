@@ -20,6 +20,10 @@ class FakeTransport:
         self.unsent = 0
         self.reading = True
         self.closed = self.aborted = self.eof = False
+        self.protocol: Any = None
+
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
 
     def write(self, chunk: bytes) -> None:
         assert not self.closed, "a write after the close"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trilith.errors import Forbidden, InvalidConfig
-from trilith.wire.cors import CorsPolicy, cors_policy, without_cors
+from trilith.wire.cors import CorsPolicy, check_websocket_origin, cors_policy, without_cors
 from trilith.wire.http1.head import check_headers
 
 PAGE = b"https://app.example.org"
@@ -141,3 +141,36 @@ def test_what_the_application_says_of_pages_is_left_out():
     fields = [(b"x-a", b"1"), (b"Access-Control-Allow-Origin", b"*")]
     assert without_cors(fields) == [(b"x-a", b"1")]
     assert without_cors(fields[:1]) is not None
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "may"),
+    [
+        (None, b"a.example", True),
+        (b"http://a.example:8000", b"a.example:8000", True),
+        (b"https://a.example", b"a.example", True),
+        (b"https://a.example", b"A.example:443", True),
+        (b"http://a.example:80", b"a.example", True),
+        (b"http://[::1]:8000", b"[::1]:8000", True),
+        (b"https://page.example", b"a.example", True),  # is listed
+        (b"http://a.example:8001", b"a.example:8000", False),
+        (b"https://a.example", b"a.example:80", False),
+        (b"https://a.example.evil.org", b"a.example", False),
+        (b"https://evil.org", b"a.example", False),
+        (b"https://evil.org", None, False),
+        (b"null", b"null", False),
+        (b"file://", b"", False),
+        (b"", b"", False),
+        (b"\xff", b"\xff", False),
+    ],
+)
+def test_which_pages_may_open_a_websocket(origin, host, may):
+    listed = policy("https://page.example")
+    if may:
+        check_websocket_origin(listed, origin, host)
+    else:
+        with pytest.raises(Forbidden, match="--cors-origin"):
+            check_websocket_origin(listed, origin, host)
+        check_websocket_origin(policy("*"), origin, host)
+    if origin != b"https://page.example" and may:
+        check_websocket_origin(None, origin, host)

@@ -1,4 +1,4 @@
-"""The HTTP server, on uvloop: HTTP/1.1 over llhttp, and HTTP/2 for clients that begin with its preface.
+"""The HTTP server, on uvloop: HTTP/1.1 over llhttp, HTTP/2 for clients that begin with its preface, and websockets.
 
 Limits before reading, backpressure both ways, an abort in mid-stream, a disconnect that cancels, and a bounded drain.
 An application is a callable that takes an `HttpRequest`; see `HttpApp`.
@@ -10,6 +10,7 @@ from trilith.net.http1.state import AnswerHeaders, ErrorForm, HttpApp, usual_for
 from trilith.net.http1.statistics import HttpStatistics
 from trilith.net.http1.streaming import StreamedAnswer
 from trilith.net.http1.tls import tls_context
+from trilith.net.http1.websocket import WebSocket, WebSocketClosed
 from trilith.wire.http1 import HttpLimits
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "HttpServer",
     "HttpStatistics",
     "StreamedAnswer",
+    "WebSocket",
+    "WebSocketClosed",
     "tls_context",
     "usual_form",
 ]

@@ -59,14 +59,15 @@ class HttpConnection(asyncio.Protocol):
         "_reader",
         "_reading",
         "_start_early",
-        "_state",
         "_transport",
+        "_upgrading",
         "_waiting",
         "heads",
         "limits",
         "loop",
         "peer",
         "share",
+        "state",
     )
 
     # Set when the connection is made: one whose TLS handshake failed never is, and nobody tells it that it has ended.
@@ -76,7 +77,7 @@ class HttpConnection(asyncio.Protocol):
     _out: Outbound
 
     def __init__(self, state: ServerState) -> None:
-        self._state = state
+        self.state = state
         self.limits = state.limits
         self.heads = state.heads
         self.loop = state.loop
@@ -89,6 +90,7 @@ class HttpConnection(asyncio.Protocol):
         self._start_early = False
         self._pumping = False
         self._lost = False
+        self._upgrading: HttpRequest | None = None
         self._idle_since = self._read_at = state.now
         self._head_since = 0.0
         self._linger_until = 0.0
@@ -99,7 +101,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """For the transport."""
         self._transport = cast(asyncio.Transport, transport)
-        state = self._state
+        state = self.state
         self._reader = RequestReader(self, state.limits)
         self._gate = ReadGate(self._transport, state.hangups, self)
         self._out = Outbound(self._transport, state.counters, now=state.now)
@@ -118,7 +120,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """For the transport."""
-        state = self._state
+        state = self.state
         if self._first is not None:
             data = self._begun(data)
             if not data:
@@ -133,6 +135,9 @@ class HttpConnection(asyncio.Protocol):
         found = reader.feed(data)
         if found is not None:
             self._refuse(found)
+        if self._upgrading is not None:
+            self._begin_upgrade(self._upgrading)
+            return
         reading = self._reading
         if reading is not None and self._start_early and not reading.queued:
             reading.received_at = monotonic()
@@ -155,18 +160,25 @@ class HttpConnection(asyncio.Protocol):
             return data
         if len(data) < len(_HTTP2_START):
             self._first = data
-            self._head_since = self._head_since or self._state.now
+            self._head_since = self._head_since or self.state.now
             return b""
-        self.share.end()
-        self._lost = True  # for this protocol: the socket goes on to another
-        self._gate.end()
-        self._reader.end()
-        self._state.connections.discard(self)
-        successor = HttpOverHttp2(self._state, peer=self.peer)
-        self._transport.set_protocol(successor)
-        successor.connection_made(self._transport)
+        successor = HttpOverHttp2(self.state, peer=self.peer)
+        self._hand_over(successor)
         successor.data_received(data)
         return b""
+
+    def _hand_over(self, successor: asyncio.Protocol) -> None:
+        """The socket goes on to another protocol."""
+        self.share.end()
+        self._lost = True  # for this protocol
+        if self._gate.paused:
+            self._gate.forget()
+            self._transport.resume_reading()
+        self._gate.end()
+        self._reader.end()
+        self.state.connections.discard(self)
+        self._transport.set_protocol(successor)
+        successor.connection_made(self._transport)
 
     def eof_received(self) -> None:
         """For the transport, which closes itself after it."""
@@ -183,7 +195,7 @@ class HttpConnection(asyncio.Protocol):
         self.share.end()
         self._gate.end()
         self._reader.end()
-        self._state.forget(self)
+        self.state.forget(self)
 
     def pause_writing(self) -> None:
         """For the transport."""
@@ -201,7 +213,7 @@ class HttpConnection(asyncio.Protocol):
     def head_received(self, reader: RequestReader) -> None:
         """For the reader."""
         self._head_since = 0.0
-        request = request_of(self, reader, reader.request_id or self._state.next_request_id())
+        request = request_of(self, reader, reader.request_id or self.state.next_request_id())
         self._reading = request
         length = reader.content_length
         if length or reader.chunked:
@@ -222,10 +234,35 @@ class HttpConnection(asyncio.Protocol):
         if request is None:
             return
         request.finish_body(monotonic())
-        if not request.queued:
+        if self._reader.websocket:
+            self._upgrading = request
+        elif not request.queued:
             self._enqueue(request)
         elif request is self._current and request.finished:
             self._proceed()  # the answer went out before the end of the body
+
+    # Websockets.
+
+    def _begin_upgrade(self, request: HttpRequest) -> None:
+        """Its turn comes as that of any request; until it is decided nothing is read."""
+        self._upgrading = None
+        request.switches = self
+        self._enqueue(request)
+        self.update_reading()
+
+    def switch(self, request: HttpRequest, head: bytes, make: Callable[[Outbound], asyncio.Protocol]) -> bytes:
+        """Answers the current request with `head`, and hands the socket on to what `make` makes.
+
+        Returns:
+            the octets that the client sent behind its request.
+        """
+        request.switches = None
+        self.state.counters.responses[101] += 1
+        self._out.write(head)
+        self._current = None
+        rest = self._reader.rest
+        self._hand_over(make(self._out))
+        return rest
 
     # The order of requests.
 
@@ -238,7 +275,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _begin(self, request: HttpRequest) -> None:
         self._current = request
-        state = self._state
+        state = self.state
         if request.refusal is not None:
             request.respond_refusal()
         elif request.inbound is not None and request.complete and state.held.held_bytes > state.held.last_bytes:
@@ -250,7 +287,7 @@ class HttpConnection(asyncio.Protocol):
     def _proceed(self) -> None:
         """The current request is done with: on to the next."""
         self._current = None
-        self._idle_since = self._state.now
+        self._idle_since = self.state.now
         if self._pumping:
             return  # the loop below, further up the stack, goes on
         self._pumping = True
@@ -259,7 +296,7 @@ class HttpConnection(asyncio.Protocol):
                 self._begin(self._waiting.popleft())
         finally:
             self._pumping = False
-        if self._state.draining:
+        if self.state.draining:
             self.close_when_idle()
 
     def _may_begin(self) -> bool:
@@ -267,7 +304,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _refuse(self, found: Refusal) -> None:
         """The reader can read no further."""
-        self._state.counters.refused[found.reason] += 1
+        self.state.counters.refused[found.reason] += 1
         self._reader.stop()
         request, self._reading = self._reading, None
         if request is not None and request.queued:
@@ -277,7 +314,7 @@ class HttpConnection(asyncio.Protocol):
                 request.refuse(found)
             return
         if request is None:
-            request = request_of(self, self._reader, self._reader.request_id or self._state.next_request_id())
+            request = request_of(self, self._reader, self._reader.request_id or self.state.next_request_id())
             request.method = request.query = ""  # those of an earlier request, or half read
             request.path = self._reader.path_so_far
         request.refuse(found)
@@ -295,7 +332,7 @@ class HttpConnection(asyncio.Protocol):
                 return False
             if length - body.received > self.limits.discard_bytes:
                 return False
-        if not self._state.draining or self._waiting:
+        if not self.state.draining or self._waiting:
             return True
         return self._reading is not None and self._reading is not request
 
@@ -308,12 +345,12 @@ class HttpConnection(asyncio.Protocol):
     @property
     def error_form(self) -> ErrorForm:
         """How errors are told."""
-        return self._state.error_form
+        return self.state.error_form
 
     @property
     def answer_headers(self) -> AnswerHeaders | None:
         """What is said in every answer."""
-        return self._state.answer_headers
+        return self.state.answer_headers
 
     def send_continue(self) -> None:
         """Tells the client to go on and send the body."""
@@ -326,20 +363,20 @@ class HttpConnection(asyncio.Protocol):
 
     def send_answer(self, request: HttpRequest, status: int, head: bytes, body: Buffer, *, keep: bool) -> None:
         """Sends a whole answer."""
-        self._state.counters.responses[status] += 1
+        self.state.counters.responses[status] += 1
         self._out.write(head, body)
         if len(body) > LARGE_BYTES:
             self.share.unsent(self._out.unsent_bytes)
-        if keep and request.complete and not self._waiting and not self._state.draining and not self._gate.paused:
+        if keep and request.complete and not self._waiting and not self.state.draining and not self._gate.paused:
             # Nothing waits for the end of this one: what `_answered` comes to then.
             self._current = None
-            self._idle_since = self._state.now
+            self._idle_since = self.state.now
         else:
             self._answered(request, keep=keep)
 
     def begin_answer(self, status: int, head: bytes) -> None:
         """Sends the head of a streamed answer."""
-        self._state.counters.responses[status] += 1
+        self.state.counters.responses[status] += 1
         self._out.write(head)
 
     def send_chunk(self, chunk: bytes, *, chunked: bool) -> None:
@@ -374,7 +411,7 @@ class HttpConnection(asyncio.Protocol):
 
     def count_aborted_stream(self) -> None:
         """A streamed answer ends in an error."""
-        self._state.counters.aborted_streams += 1
+        self.state.counters.aborted_streams += 1
 
     def _answered(self, request: HttpRequest, *, keep: bool) -> None:
         if not keep or (self._reader.stopped and not request.complete):
@@ -395,9 +432,9 @@ class HttpConnection(asyncio.Protocol):
         """Pauses or resumes the socket, as the state asks. To be called after every change of the state."""
         if not self._lost and self._gate.set(paused=self._must_pause()) and not self._gate.paused:
             # The time for which the client was held is not its own.
-            self._read_at = self._state.now
+            self._read_at = self.state.now
             if self._head_since:
-                self._head_since = self._state.now
+                self._head_since = self.state.now
 
     def _must_pause(self) -> bool:
         if self._linger_until:
@@ -428,7 +465,7 @@ class HttpConnection(asyncio.Protocol):
             if request is None or request.finished:
                 continue
             callback = request.client_gone()
-            self._state.counters.disconnects += 1
+            self.state.counters.disconnects += 1
             if callback is not None:
                 tell_disconnect(request, callback)
 
@@ -478,7 +515,7 @@ class HttpConnection(asyncio.Protocol):
         limits = self.limits
         self.share.unsent(self._out.unsent_bytes)
         if not self._out.is_moving(now, limits.write_timeout_s):
-            self._state.counters.write_timeouts += 1
+            self.state.counters.write_timeouts += 1
             self.abort()
         elif self._linger_until:
             if self._out.unsent:

@@ -10,6 +10,8 @@ from typing import Final
 from trilith.errors import Bug, Cancelled, TrilithError
 from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.state import ServerState
+from trilith.net.http1.websocket import WebSocketClosed
+from trilith.wire.websocket import NORMAL
 
 _log: Final = logging.getLogger("trilith.http")
 _UNEXPECTED: Final = "the server failed to answer; its log has the reason under the request id"
@@ -47,14 +49,16 @@ def _ended(state: ServerState, request: HttpRequest, task: asyncio.Task[None]) -
             _fail(request, Cancelled("the server took the request back before it was answered"))
         return
     error = task.exception()
-    if isinstance(error, Exception):
+    if error is None and request.websocket is not None:
+        request.websocket.close(NORMAL, "")
+    elif isinstance(error, Exception):
         _fail(request, error)
     elif not request.answered and not request.gone:
         _fail(request, Bug(f"{request.method} {request.path} ended without an answer"))
 
 
 def _fail(request: HttpRequest, error: Exception) -> None:
-    if request.gone and isinstance(error, TrilithError):
+    if (request.gone and isinstance(error, TrilithError)) or isinstance(error, WebSocketClosed):
         return
     if not isinstance(error, TrilithError) or isinstance(error, Bug):
         where = f"{request.method} {request.path}"

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trilith.net.held_bytes import ConnectionShare
-from trilith.net.http1.outbound import Buffer
-from trilith.wire.http1 import HttpLimits
+from trilith.net.http1.outbound import Buffer, Outbound
+from trilith.wire.http1 import HttpLimits, ResponseHeads
 
 if TYPE_CHECKING:
     from trilith.net.http1.request import HttpRequest
-    from trilith.net.http1.state import AnswerHeaders, ErrorForm
+    from trilith.net.http1.state import AnswerHeaders, ErrorForm, ServerState
 
 Head = Any
 """The head of an answer as its protocol writes it: made by `heads`, handed to `send_answer` or `begin_answer`."""
@@ -143,6 +143,24 @@ class HttpSink(Protocol):
 
     def abort(self) -> None:
         """Cuts the answer short, so that the client sees that it is not whole."""
+        ...
+
+
+class Switching(Protocol):
+    """A connection of HTTP/1.1 whose client asks to go on by another protocol."""
+
+    @property
+    def heads(self) -> ResponseHeads:
+        """Makes heads."""
+        ...
+
+    @property
+    def state(self) -> ServerState:
+        """Of its server."""
+        ...
+
+    def switch(self, request: HttpRequest, head: bytes, make: Callable[[Outbound], asyncio.Protocol]) -> bytes:
+        """Answers with `head`, and hands the socket on to what `make` makes; what the client sent meanwhile."""
         ...
 
 

@@ -27,7 +27,8 @@ from trilith.wire.http_status import http_status, retry_after
 
 if TYPE_CHECKING:
     from trilith.net.http1.connection import HttpConnection
-    from trilith.net.http1.port import HttpSink
+    from trilith.net.http1.port import HttpSink, Switching
+    from trilith.net.http1.websocket_connection import WebSocketConnection
 
 _OPEN: Final = 0
 _STREAMING: Final = 1
@@ -54,6 +55,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         body_limit: the longest body that this client may send, when that is less than the server's; None for no less.
         on_end: set by an application; called once when the request is answered to its end, or its client has gone.
         on_disconnect: set by an application that answers later without a task; called once if the client goes before.
+        switches: the connection, while the client asks to become a websocket (see `WebSocket`) and has no answer yet.
+        websocket: what became of it.
     """
 
     _connection: HttpSink
@@ -76,6 +79,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     body_limit: int | None = None
     on_end: Callable[[], None] | None = None
     on_disconnect: Callable[[], None] | None = None
+    switches: Switching | None = None
+    websocket: WebSocketConnection | None = None
     _body: InboundBody | None = None
     _phase: int = _OPEN
     _task: asyncio.Task[None] | None = None
@@ -310,7 +315,10 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         if seconds is not None:
             headers = (*headers, (b"retry-after", seconds))
         refused = self.refusal
-        status = refused.status if refused is not None and self._is_failure(error) else http_status(error)
+        status = http_status(error)
+        if refused is not None and self._is_failure(error):
+            status = refused.status
+            headers = (*headers, *refused.headers)
         status, body = self._connection.error_form(self, error, status)
         self.respond(status, body, headers=headers)
 
@@ -351,6 +359,15 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         """
         return begin_answer(self, self._connection, status, content_type, headers)
 
+    def log_failure(self, status: int, body: bytes) -> None:
+        """Enters a failure that is told otherwise than by an answer into the log of requests.
+
+        Args:
+            status: that it would have had.
+            body: its JSON.
+        """
+        http_failed(self, status, body)
+
     def _is_failure(self, error: TrilithError) -> bool:
         failure = self._failure
         return failure is not None and type(error) is type(failure) and error.message == failure.message
@@ -358,8 +375,9 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     # For the server.
 
     def attach(self, task: asyncio.Task[None]) -> None:
-        """The task that answers: it is cancelled when the client goes away."""
-        self._task = task
+        """The task that answers: it is cancelled when the client goes away, but that of a websocket (see there)."""
+        if self.websocket is None:
+            self._task = task
         if self._phase == _GONE:
             task.cancel()
 
@@ -367,9 +385,25 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         """The task has ended. What it raised knows its frames, and they know this request."""
         self._task = None
 
+    def said(self, headers: Sequence[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
+        """The headers of an answer that has these: those, and what is said in every answer."""
+        everywhere = self._connection.answer_headers
+        return headers if everywhere is None else everywhere(self, headers)
+
+    def end_websocket(self, *, gone: bool) -> None:
+        """What it became is over. `gone`: it was not this side that closed it."""
+        if gone:
+            callback = self.client_gone()
+            if callback is not None:
+                Listener(callback).set_result(None)
+        else:
+            self.end_stream()
+
     def abort(self) -> None:
         """Cuts the connection in the middle of a streamed answer; does nothing at any other time."""
-        if self._phase == _STREAMING:
+        if self.websocket is not None:
+            self.websocket.fail()
+        elif self._phase == _STREAMING:
             self._phase = _GONE
             self._let_go()
             self._tell_end()

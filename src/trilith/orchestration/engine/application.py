@@ -59,6 +59,7 @@ def read_application(raw: msgspec.Raw, revision: int) -> Application:
                 offers=tuple(method.offers),
                 streams_out=method.streams,
                 takes=tuple(method.accepts) if method.taken is not None else (),
+                arguments=bool(method.parameters),
             )
             if service is description.services[0]:
                 paths.update(dict.fromkeys(method.routes, route))

@@ -21,6 +21,7 @@ from trilith.errors import (
     CallerError,
     CapacityError,
     Draining,
+    Forbidden,
     MethodNotAllowed,
     NoReadyReplica,
     NotFound,
@@ -32,10 +33,12 @@ from trilith.orchestration.engine.call_headers import CallHeaders, read_headers
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, AwaitedHttpSink, HttpSink
+from trilith.orchestration.engine.socket_front import SocketStreams
 from trilith.orchestration.engine.stream_front import HttpStreams, HttpStreamSink
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TIMELINES_PATH, TimelineShelf
 from trilith.wire.calls import pack_call
+from trilith.wire.cors import CorsPolicy, check_websocket_origin
 
 Plain = Callable[[HttpRequest], Coroutine[Any, Any, None] | None]
 
@@ -51,6 +54,7 @@ class HttpFront:
         timelines: TimelineShelf,
         stream_keep_alive_s: float = 15.0,
         tracer: Tracer | None = None,
+        websocket_origins: CorsPolicy | None = None,
     ) -> None:
         """Args:
         router: takes the calls of services.
@@ -58,10 +62,13 @@ class HttpFront:
         timelines: those that are too long for a header.
         stream_keep_alive_s: a stream of events that is silent for so long gets a comment; 0 for never.
         tracer: samples calls; None traces nothing.
+        websocket_origins: whose pages may open websockets beside those of this server; None for none.
         """
         self._router = router
         self._tracer = tracer
         self._streams = HttpStreams(router, timelines, keep_alive_s=stream_keep_alive_s, tracer=tracer)
+        self._sockets = SocketStreams(router, timelines, tracer=tracer)
+        self._websocket_origins = websocket_origins
         self._models = models
         self._routes: dict[str, MethodRoute] = {}
         self._plain: dict[str, Plain] = {}
@@ -85,6 +92,12 @@ class HttpFront:
     def __call__(self, request: HttpRequest) -> Coroutine[Any, Any, None] | None:
         """Answers a request, now or later."""
         path = request.path
+        if request.switches is not None:
+            try:
+                check_websocket_origin(self._websocket_origins, request.header(b"origin"), request.header(b"host"))
+            except Forbidden as error:
+                self._refuse(request, error)
+                return None
         route = self._routes.get(path)
         if route is not None:
             return self._call(request, route)
@@ -113,11 +126,15 @@ class HttpFront:
             self._refuse(request, error)
 
     def _call(self, request: HttpRequest, route: MethodRoute) -> Coroutine[Any, Any, None] | None:
-        if request.method != "POST":
-            self._refuse(request, MethodNotAllowed(f"{request.path} takes POST, got {request.method}"), allow=b"POST")
+        if request.method != "POST" and request.switches is None:
+            ways = "POST, or a websocket" if route.streaming else "POST"
+            self._refuse(request, MethodNotAllowed(f"{request.path} takes {ways}, got {request.method}"), allow=b"POST")
             return None
         if self.draining:
             self._refuse(request, Draining("the server is stopping; send the request to another one"))
+            return None
+        if request.switches is not None:
+            self._take_socket(request, route)
             return None
         try:
             headers = read_headers(tuple(request.headers))
@@ -148,6 +165,14 @@ class HttpFront:
             await sink.answered.wait()
         finally:
             self._router.cancel(call)  # does nothing when it is settled
+
+    def _take_socket(self, request: HttpRequest, route: MethodRoute) -> None:
+        try:
+            self._sockets.take(request, route)
+        except MethodNotAllowed as error:
+            self._refuse(request, error, allow=b"POST")
+        except CallerError as error:
+            self._refuse(request, error)
 
     def _pending(
         self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, body: bytes | memoryview, sink: HttpSink

@@ -124,6 +124,7 @@ class Gateway:
             timelines=timelines,
             stream_keep_alive_s=arguments.stream_keep_alive_s,
             tracer=self._tracer,
+            websocket_origins=arguments.cors,
         )
         front.starting = not arguments.repositories
         self._pages = OwnPages(

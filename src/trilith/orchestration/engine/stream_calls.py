@@ -76,6 +76,7 @@ class StreamCall(PendingCall):
         whole_at: the instant at which all of it must be over, infinity for none; `deadline` is when to look next.
         items_out, items_in: items of the method, and to it.
         first_item_at, last_item_at: instants of the method's, 0.0 before.
+        on_open: called when a replica has the call; again when another one has it.
     """
 
     __slots__ = (
@@ -88,6 +89,7 @@ class StreamCall(PendingCall):
         "items_in",
         "items_out",
         "last_item_at",
+        "on_open",
         "whole_at",
     )
 
@@ -123,6 +125,7 @@ class StreamCall(PendingCall):
         self._heard_at = submitted_at
         self.items_out = self.items_in = 0
         self.first_item_at = self.last_item_at = 0.0
+        self.on_open: Callable[[], None] | None = None
 
     # For the front.
 
@@ -188,6 +191,8 @@ class StreamCall(PendingCall):
             stream.end()
         else:
             stream.on_writable = self._on_writable
+        if self.on_open is not None:
+            self.on_open()
         return stream.call_id
 
     def due_at(self, now: float) -> float:

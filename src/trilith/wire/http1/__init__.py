@@ -10,5 +10,16 @@ from trilith.wire.http1.head import ResponseHeads
 from trilith.wire.http1.limits import HttpLimits
 from trilith.wire.http1.reader import RequestReader, RequestSink
 from trilith.wire.http1.refusal import Refusal
+from trilith.wire.http1.upgrade import accept_token, listed
 
-__all__ = ["HttpLimits", "InboundBody", "Refusal", "RequestReader", "RequestSink", "ResponseHeads", "refusal"]
+__all__ = [
+    "HttpLimits",
+    "InboundBody",
+    "Refusal",
+    "RequestReader",
+    "RequestSink",
+    "ResponseHeads",
+    "accept_token",
+    "listed",
+    "refusal",
+]

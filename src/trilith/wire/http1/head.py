@@ -20,6 +20,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 _REASONS: Final = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
 _MAX_CACHED: Final = 512  # a service that makes up content types must not grow the cache
 
+_UPGRADE_REQUIRED: Final = 426
 _KEEP_ALIVE: Final = b"\r\nconnection: keep-alive"
 _CLOSE: Final = b"\r\nconnection: close"
 
@@ -110,9 +111,38 @@ class ResponseHeads:
             )
         )
 
+    def switching(self, accept: bytes, request_id: str, headers: Headers, *, fields: Headers) -> bytes:
+        """The answer that makes a connection a websocket.
+
+        Args:
+            accept: the value of `sec-websocket-accept`.
+            request_id: as for `sized`.
+            headers: further headers, an application's.
+            fields: further headers, the protocol's.
+
+        Raises:
+            ServiceError: one of the headers cannot be sent.
+        """
+        for name, _ in headers:
+            if name.lower().startswith(b"sec-websocket-"):
+                raise ServiceError(f"the server writes the header {name.decode('latin-1')!r} itself: leave it out")
+        return b"".join(
+            (
+                b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade",
+                b"\r\nsec-websocket-accept: " + accept,
+                self._common,
+                request_id.encode("ascii"),
+                _checked(fields),
+                _checked(headers),
+                b"\r\n\r\n",
+            )
+        )
+
     def _start(self, status: int, content_type: bytes) -> bytes:
         check_start(status, content_type)
         line = b"HTTP/1.1 %d %b" % (status, _REASONS.get(status, b"Unknown"))
+        if status == _UPGRADE_REQUIRED:
+            line += b"\r\nupgrade: websocket"  # RFC 9110, section 15.5.22: never without
         start = line + (b"\r\ncontent-type: " + content_type if content_type and not bodiless(status) else b"")
         if len(self._cache) < _MAX_CACHED:
             self._cache[status, content_type] = start

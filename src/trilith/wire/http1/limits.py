@@ -30,6 +30,9 @@ class HttpLimits:
         idle_timeout_s: seconds a connection may stay open without a request.
         write_timeout_s: seconds without progress while an answer waits for the client to read.
         linger_timeout_s: seconds for which a refused client may go on sending, so that it can read why.
+        websocket_ping_s: seconds of silence after which the client of a websocket is asked for a sign of life.
+        websocket_pong_s: seconds that it has for it.
+        websocket_close_s: seconds for which a websocket that the server closed waits for its client to close, too.
         tick_s: the resolution of all these times; also how often the `date` header is written anew.
     """
 
@@ -50,6 +53,9 @@ class HttpLimits:
     idle_timeout_s: float = 60.0
     write_timeout_s: float = 30.0
     linger_timeout_s: float = 2.0
+    websocket_ping_s: float = 20.0
+    websocket_pong_s: float = 20.0
+    websocket_close_s: float = 5.0
     tick_s: float = 1.0
 
     def __post_init__(self) -> None:

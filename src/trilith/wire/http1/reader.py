@@ -20,6 +20,7 @@ import httptools
 from trilith.wire.http1 import refusal
 from trilith.wire.http1.limits import HttpLimits
 from trilith.wire.http1.refusal import Refusal
+from trilith.wire.http1.upgrade import WEBSOCKET, handshake_refusal
 
 _MAX_REQUEST_ID_BYTES: Final = 128
 _MAX_LENGTH_DIGITS: Final = 19
@@ -62,6 +63,8 @@ class RequestReader:
         request_id: the client's `x-request-id` when it is printable ASCII of at most 128 characters, else "".
         endless: this body may be longer than the limit; the sink may say so once it has the head.
         in_head: a head has begun and not ended.
+        websocket: the client asks to become a websocket: nothing is read behind this request.
+        rest: the octets that came behind such a request.
         stopped: nothing more will be read.
     """
 
@@ -93,7 +96,9 @@ class RequestReader:
         "path",
         "query",
         "request_id",
+        "rest",
         "stopped",
+        "websocket",
     )
 
     def __init__(self, sink: RequestSink, limits: HttpLimits) -> None:
@@ -113,6 +118,8 @@ class RequestReader:
         self.http10 = False
         self.in_head = False
         self.stopped = False
+        self.websocket = False
+        self.rest = b""
         self._reset()
         self._parser = httptools.HttpRequestParser(self)
 
@@ -146,8 +153,12 @@ class RequestReader:
             try:
                 self._parser.feed_data(rest)
             except httptools.HttpParserUpgrade as upgrade:
-                # An upgrade that may be ignored (see `_check_upgrade`). llhttp stops behind it, we read on.
                 rest = memoryview(rest)[upgrade.args[0] :]
+                if self.websocket:
+                    self.rest = bytes(rest)
+                    self.stopped = True
+                    return None
+                # An upgrade that may be ignored (see `_check_upgrade`). llhttp stops behind it, we read on.
                 continue
             except httptools.HttpParserError as error:
                 return self._failed(error)
@@ -290,10 +301,15 @@ class RequestReader:
         return None
 
     def _check_upgrade(self) -> Refusal | None:
+        bodiless = not self.content_length and not self.chunked
+        if self._upgrade == WEBSOCKET and self.method == "GET" and bodiless:
+            found = handshake_refusal(self.headers)
+            self.websocket = found is None
+            self.keep_alive = False  # whatever becomes of it
+            return found
         # `curl --http2` offers h2c on an ordinary request, and RFC 9110 7.8 lets a server ignore the offer. With a body
         # it cannot be ignored here: llhttp does not read the body of a request that asks for an upgrade.
-        ignorable = self._upgrade == b"h2c" and not self.content_length and not self.chunked
-        return None if ignorable else refusal.UPGRADE
+        return None if self._upgrade == b"h2c" and bodiless else refusal.UPGRADE
 
     def _exact_head_bytes(self) -> int:
         return len(self._url) + sum(len(name) + len(value) + 4 for name, value in self.headers)

@@ -1,8 +1,8 @@
 """The requests that never reach an application, and what their senders are told.
 
 Rule 1: a refused request is always answered, and counted under `reason`.
-Rule 2: statuses that only the protocol knows (408, 414, 417, 431, 505) are written here and nowhere else; all others
-        come from `wire/http_status.py`.
+Rule 2: statuses that only the protocol knows (408, 414, 417, 426, 431, 505) are written here and nowhere else; all
+        others come from `wire/http_status.py`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ class Refusal:
         kind: the error class whose code the client sees.
         message: a sentence for the client.
         protocol_status: HTTP status that only the protocol knows; None for that of `kind`.
+        headers: of the answer.
     """
 
     reason: str
     kind: type[TrilithError]
     message: str
     protocol_status: int | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
     @property
     def status(self) -> int:
@@ -66,7 +68,21 @@ TRANSFER_ENCODING: Final = Refusal(
     message="the only transfer encoding that this server reads is 'chunked', named once, in HTTP/1.1",
 )
 UPGRADE: Final = Refusal(
-    reason="upgrade", kind=Unsupported, message="this server does not switch protocols (Upgrade, CONNECT)"
+    reason="upgrade",
+    kind=Unsupported,
+    message="this server switches protocols (Upgrade, CONNECT) for websockets only, asked for by GET without a body",
+)
+WEBSOCKET_VERSION: Final = Refusal(
+    reason="websocket_version",
+    protocol_status=426,
+    kind=Unsupported,
+    message="this server speaks version 13 of websockets (RFC 6455): send one Sec-WebSocket-Version: 13",
+    headers=((b"sec-websocket-version", b"13"),),
+)
+WEBSOCKET_KEY: Final = Refusal(
+    reason="websocket_key",
+    kind=InvalidInput,
+    message="a websocket is asked for with one Sec-WebSocket-Key, of 16 bytes in base64 (RFC 6455, section 4.1)",
 )
 EXPECTATION: Final = Refusal(
     reason="expectation",

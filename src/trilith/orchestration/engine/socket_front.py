@@ -1,0 +1,115 @@
+"""Streaming methods over websockets: each message is an item, either way.
+
+    ws://.../shouted?loud=1          the method's path; what it takes beside a stream stands in the query string
+    ->  "one"   "two"   ...          items to a method that takes a stream: JSON in text messages, bytes in binary ones
+    ->  (an empty text message)      there are no more of them
+    <-  "ONE"   "TWO"   ...          items of a method that streams; of one that does not its one result
+    <-  close 1000                   it has ended
+    <-  {"error": {...}}, close 1011 it failed, before the first item or midway
+
+Rule: the handshake is answered when a replica has the call; what fails before that has its status in HTTP. A method
+that takes no stream and finds no query string has its arguments in the first message, so there the handshake is first.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Final
+
+from trilith.errors import MethodNotAllowed, TrilithError
+from trilith.net.http1 import HttpRequest
+from trilith.orchestration.deployments import MethodRoute
+from trilith.orchestration.engine.call_headers import CallHeaders, read_headers
+from trilith.orchestration.engine.router import Router
+from trilith.orchestration.engine.socket_sink import SocketSink, sends_bytes
+from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.orchestration.engine.tracer import Tracer
+from trilith.telemetry import TimelineShelf
+from trilith.wire.calls import pack_call
+from trilith.wire.stream_formats import BYTES, JSON
+
+_HANDSHAKE: Final = b"sec-websocket-"
+_ACCEPT: Final = b"accept"
+_HANDSHAKE_FIELDS: Final = frozenset((b"upgrade", b"connection", b"content-type"))
+
+
+class SocketStreams:
+    """Takes the websockets that ask for streaming methods.
+
+    Args:
+        router: takes the calls.
+        timelines: where those of streams are kept.
+        tracer: samples calls; None traces nothing.
+    """
+
+    def __init__(self, router: Router, timelines: TimelineShelf, *, tracer: Tracer | None = None) -> None:
+        self._router = router
+        self._timelines = timelines
+        self._tracer = tracer
+
+    def take(self, request: HttpRequest, route: MethodRoute) -> None:
+        """Calls a streaming method.
+
+        Raises:
+            MethodNotAllowed: the method has no streams.
+            CallerError: its headers cannot be read.
+        """
+        if not route.streaming:
+            raise MethodNotAllowed(
+                f"{route.service}.{route.method} has no stream that would need a websocket: send it a POST"
+            )
+        headers = read_headers(_call_headers(request, route))
+        sink = SocketSink(request, route, self._router, self._timelines)
+        if route.arguments and not route.takes and not request.query:
+            sink.ask(lambda kind, body: self._call(request, route, headers, sink, kind, body))
+        else:
+            self._call(request, route, headers, sink, JSON, b"")
+
+    def _call(
+        self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, sink: SocketSink, kind: str, body: bytes
+    ) -> None:
+        span, forwarded = None, headers.forwarded
+        if self._tracer is not None:
+            span, forwarded = self._tracer.begin(
+                forwarded, request.request_id, identity=request.identity, asked=headers.trace
+            )
+        now = time.monotonic()
+        meta = pack_call(
+            route.service,
+            route.method,
+            kind,
+            request.request_id,
+            forwarded,
+            trace=headers.trace,
+            query=request.query,
+            client=request.peer,
+            identity=request.identity,
+        )
+        call = StreamCall(
+            route,
+            meta,
+            (body,),
+            received_at=request.received_at,
+            submitted_at=now,
+            whole_at=now + headers.timeout_s if headers.timeout_s < math.inf else math.inf,
+            sink=sink,
+            trace=headers.trace,
+        )
+        call.span = span
+        sink.begin(call)
+        try:
+            self._router.submit(call)
+        except TrilithError as error:
+            self._router.fail(call, error)
+
+
+def _call_headers(request: HttpRequest, route: MethodRoute) -> tuple[tuple[bytes, bytes], ...]:
+    """What the method may read: without the handshake's own, and with the form that items are wanted in."""
+    kept = [
+        field for field in request.headers if field[0] not in _HANDSHAKE_FIELDS and not field[0].startswith(_HANDSHAKE)
+    ]
+    if not route.streams_out:
+        return tuple(kept)
+    form = BYTES if sends_bytes(route) else JSON
+    return (*(field for field in kept if field[0] != _ACCEPT), (_ACCEPT, form.encode()))

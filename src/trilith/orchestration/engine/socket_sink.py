@@ -1,0 +1,266 @@
+"""The websocket of one call: where its items come from, and where those of the method go.
+
+Rule 1: no task a call, as over HTTP: messages feed the call, and the call's items the socket, by callbacks.
+Rule 2: a message is taken from the client when the method has room for it, and an item from the method when the client
+    has. Who reads slowly holds who writes, and neither the connection to the replica nor the memory of this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from trilith.core.timeline import Timeline
+from trilith.errors import (
+    CapacityError,
+    DeadlineExceeded,
+    InvalidInput,
+    PayloadTooLarge,
+    TrilithError,
+    UnsupportedMediaType,
+)
+from trilith.net.http1 import HttpRequest, WebSocket
+from trilith.net.transport import Buffer, Item
+from trilith.orchestration.deployments import MethodRoute
+from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.router import Router
+from trilith.orchestration.engine.sinks import NOT_BEGUN
+from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.telemetry import TimelineShelf
+from trilith.wire.calls import unpack_result
+from trilith.wire.http_status import error_body, http_status
+from trilith.wire.stream_formats import BYTES, JSON
+from trilith.wire.websocket import FAILED, GOING_AWAY, NORMAL, TOO_BIG, UNSUPPORTED_DATA
+
+Arguments = Callable[[str, bytes], None]
+"""Takes the arguments of a call: their content type, and their octets."""
+
+_NPY: Final = "application/x-npy"
+_NPY_START: Final = b"\x93NUMPY"
+_STOPPING: Final = "the server is stopping"
+
+
+class SocketSink:
+    """One websocket of a streaming method."""
+
+    __slots__ = (
+        "_arguments",
+        "_call",
+        "_going",
+        "_held",
+        "_input_over",
+        "_opened",
+        "_promised",
+        "_request",
+        "_route",
+        "_router",
+        "_socket",
+        "_timelines",
+        "_timer",
+    )
+
+    def __init__(self, request: HttpRequest, route: MethodRoute, router: Router, timelines: TimelineShelf) -> None:
+        self._request = request
+        self._route = route
+        self._router = router
+        self._timelines = timelines
+        self._socket = WebSocket(request)
+        self._call: StreamCall | None = None
+        self._arguments: Arguments | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._held: list[int] = []
+        self._promised = ""
+        self._opened = self._going = False
+        self._input_over = not route.takes
+
+    def ask(self, then: Arguments) -> None:
+        """Answers the handshake, and gives the first message to `then`."""
+        self._arguments = then
+        self._open(trace=False)
+        self._timer = asyncio.get_running_loop().call_later(self._route.timeout_s, self._not_asked)
+
+    def begin(self, call: StreamCall) -> None:
+        """The call is about to be made."""
+        self._call = call
+        if self._input_over:
+            call.end()
+        self._request.on_disconnect = self._gone
+        call.on_open = lambda: self._open(trace=call.trace)
+
+    def _open(self, *, trace: bool) -> None:
+        if self._opened or self._request.gone:
+            return
+        headers: tuple[tuple[bytes, bytes], ...] = ()
+        if trace:
+            self._promised, header = self._timelines.promise()
+            headers = (header,)
+        self._opened = True
+        self._socket.open(None, headers)
+        self._socket.when_draining(self._drain)
+        self._socket.when_message(self._came)
+
+    # From the client to the method.
+
+    def _came(self) -> None:
+        if self._socket.closed is not None and self._arguments is not None:
+            self._end()  # it went before it had asked for anything
+        elif self._arguments is not None:
+            self._take_arguments()
+        elif self._call is not None and not self._call.settled:
+            self.writable(self._call)
+
+    def _take_arguments(self) -> None:
+        message = self._socket.take()
+        if message is None or self._arguments is None:
+            return
+        then, self._arguments = self._arguments, None
+        if self._timer is not None:
+            self._timer.cancel()
+        then(_kind(message), _octets(message))
+
+    def _not_asked(self) -> None:
+        where = f"{self._route.service}.{self._route.method}"
+        self._fail(
+            DeadlineExceeded(
+                f"{where}: neither a query string nor a first message gave its arguments within"
+                f" {self._route.timeout_s:g} s; send them as a JSON object"
+            )
+        )
+
+    def writable(self, call: StreamCall) -> None:
+        """The method wants items."""
+        try:
+            while self._input_over or call.writable:
+                message = self._socket.take()
+                if message is None:
+                    return
+                if self._going:
+                    continue  # it was told that nothing is taken any more
+                if self._input_over:
+                    if message != "":
+                        raise InvalidInput(self._unwanted())
+                elif message == "":
+                    self._input_over = True
+                    call.end()
+                elif isinstance(message, str):
+                    call.send((message.encode(),))
+                else:
+                    call.send((message,), _kind(message).encode())
+        except TrilithError as error:  # unwanted, or over what a frame carries
+            self._router.cancel(call, error)
+
+    def _unwanted(self) -> str:
+        where = f"{self._route.service}.{self._route.method}"
+        if self._route.takes:
+            return f"{where}: a message came behind the empty one, which ends the items"
+        return f"{where} takes no stream: a message came that is not its arguments"
+
+    # From the method to the client.
+
+    def item(self, call: StreamCall, item: Item) -> None:
+        """Sends an item."""
+        octets = _joined(item.buffers)
+        roomy = self._socket.write(octets) if sends_bytes(call.route) else self._socket.write_text(octets)
+        if roomy and not self._held:
+            call.passed(item.size_bytes)
+            return
+        if not self._held:
+            self._socket.when_writable(lambda: self._resumed(call))
+        self._held.append(item.size_bytes)
+
+    def _resumed(self, call: StreamCall) -> None:
+        held, self._held = self._held, []
+        for size_bytes in held:
+            call.passed(size_bytes)
+
+    def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
+        """Closes behind the last item, or behind the one result."""
+        result = unpack_result(meta)
+        self._open(trace=False)
+        if not call.route.streams_out:
+            octets = _joined(buffers)
+            if result.content_type.startswith((JSON, "text/")):
+                self._socket.write_text(octets)
+            else:
+                self._socket.write(octets)
+        if self._promised:
+            nested = None if result.timeline is None else Timeline.from_builtins(result.timeline)
+            self._timelines.keep(self._promised, call.timeline(nested))
+        self._close(*((GOING_AWAY, _STOPPING) if self._going else (NORMAL, "")))
+
+    def fail(self, call: PendingCall, error: TrilithError) -> None:
+        """Tells the error: as the answer to the handshake, or in a last message."""
+        if self._promised:
+            self._timelines.keep(self._promised, call.timeline(None))
+        if self._opened:
+            self._fail(error)
+            return
+        refused = call.attempt == 0 and isinstance(error, CapacityError)
+        self._request.respond_error(error, headers=NOT_BEGUN if refused else ())
+        self._end()
+
+    def _fail(self, error: TrilithError) -> None:
+        if self._socket.closed is None:
+            body = error_body(error, self._request.request_id)
+            self._request.log_failure(http_status(error), body)
+            self._socket.write_text(body)
+        self._close(_close_code(error), error.message)
+
+    # The end.
+
+    def _drain(self) -> None:
+        """The server begins to stop. What answers as it is asked is asked no more; everything else is waited for."""
+        call = self._call
+        if call is None:
+            self._close(GOING_AWAY, _STOPPING)
+        elif self._route.takes and self._route.streams_out and not self._input_over:
+            self._going = self._input_over = True
+            call.end()
+            self.writable(call)
+
+    def _gone(self) -> None:
+        if self._call is not None:
+            self._router.cancel(self._call)
+
+    def _close(self, code: int, reason: str) -> None:
+        self._socket.end(code, reason)
+        self._end()
+
+    def _end(self) -> None:
+        """Lets go of what leads back to the call."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._call is not None:
+            self._call.on_open = None
+        self._request.on_disconnect = None
+        self._call = self._timer = self._arguments = None
+        self._held = []
+
+
+def sends_bytes(route: MethodRoute) -> bool:
+    """Whether its items are bytes, each a binary message."""
+    return route.offers[0] == BYTES
+
+
+def _kind(message: str | bytes) -> str:
+    """The content type of a message."""
+    if isinstance(message, str):
+        return JSON
+    return _NPY if message.startswith(_NPY_START) else BYTES
+
+
+def _octets(message: str | bytes) -> bytes:
+    return message.encode() if isinstance(message, str) else message
+
+
+def _joined(buffers: Sequence[Buffer]) -> bytes:
+    return bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
+
+
+def _close_code(error: TrilithError) -> int:
+    if isinstance(error, UnsupportedMediaType):
+        return UNSUPPORTED_DATA
+    if isinstance(error, PayloadTooLarge):
+        return TOO_BIG
+    return FAILED
