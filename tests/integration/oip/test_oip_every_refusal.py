@@ -15,6 +15,7 @@ from tritonclient.utils import InferenceServerException
 from trilith.wire.oip_options import ProtocolOptions
 
 INFER = "POST /v2/models/batched/infer HTTP/1.1\r\n"
+SOCKET = "Connection: upgrade\r\nUpgrade: websocket\r\n"
 HOST = "Host: x\r\n"
 CASES = {
     "too long by its length": (413, f"{INFER}{HOST}Content-Length: {MAX_BODY_BYTES + 1}\r\n\r\n"),
@@ -26,7 +27,9 @@ CASES = {
     "no host": (400, f"{INFER}\r\n"),
     "two lengths": (400, f"{INFER}{HOST}Content-Length: 1\r\nContent-Length: 2\r\n\r\n"),
     "transfer coding": (501, f"{INFER}{HOST}Transfer-Encoding: gzip\r\n\r\n"),
-    "upgrade": (501, f"GET /v2 HTTP/1.1\r\n{HOST}Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"),
+    "upgrade": (501, f"GET /v2 HTTP/1.1\r\n{HOST}Connection: upgrade\r\nUpgrade: gopher\r\n\r\n"),
+    "websocket_version": (426, f"GET /v2 HTTP/1.1\r\n{HOST}{SOCKET}\r\n"),
+    "websocket_key": (400, f"GET /v2 HTTP/1.1\r\n{HOST}{SOCKET}Sec-WebSocket-Version: 13\r\n\r\n"),
     "garbage": (400, "GET /v2 HTTP/1.1\r\nno colon\r\n\r\n"),
     "version": (505, f"GET /v2 HTTP/0.9\r\n{HOST}\r\n"),
     "absolute form": (413, f"POST http://x/v2 HTTP/1.1\r\n{HOST}Content-Length: {MAX_BODY_BYTES + 1}\r\n\r\n"),
