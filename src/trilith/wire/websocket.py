@@ -128,7 +128,7 @@ class WebSocketReader:
                 return self._message()
 
     def _message(self) -> str | bytes:
-        octets, kind = self._pieces.whole(), self._kind
+        octets, kind = bytes(self._pieces.whole()), self._kind
         self._pieces.clear()
         self._kind = None
         if kind is not Opcode.TEXT:
