@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from trilith.service.depends import depends as depends
     from trilith.service.depends import model as model
     from trilith.service.deploy import on_deploy as on_deploy
+    from trilith.service.mounts.current import current_service as current_service
+    from trilith.service.mounts.declare import mount as mount
     from trilith.service.options import Batch as Batch
     from trilith.service.tracing import context as context
     from trilith.telemetry.data_log import log as log
@@ -55,6 +57,8 @@ _HOMES: Final = {
     "depends": "trilith.service.depends",
     "on_deploy": "trilith.service.deploy",
     "model": "trilith.service.depends",
+    "mount": "trilith.service.mounts.declare",
+    "current_service": "trilith.service.mounts.current",
     "log": "trilith.telemetry.data_log",
     "Counter": "trilith.telemetry.instruments",
     "Gauge": "trilith.telemetry.instruments",
@@ -83,12 +87,14 @@ __all__ = [
     "api",
     "context",
     "counter",
+    "current_service",
     "depends",
     "on_deploy",
     "gauge",
     "histogram",
     "log",
     "model",
+    "mount",
     "service",
 ]
 

@@ -32,6 +32,7 @@ def ready(
     repository: bool,
     desired: Sequence[DesiredService],
     not_ready: Sequence[str] = (),
+    mounts: Sequence[str] = (),
 ) -> str:
     """That everything is up, and where; or that all but some models are.
 
@@ -41,6 +42,7 @@ def ready(
         repository: models are served and no service.
         desired: the services that run.
         not_ready: names of models that are not served, though they should be.
+        mounts: paths of applications that answer HTTP by themselves.
     """
     services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in desired)
     first_look = "/v2" if repository else "/docs"
@@ -49,6 +51,7 @@ def ready(
     line += f"  gRPC {grpc}" if grpc else ""
     line += f"  metrics http://{metrics}/metrics" if metrics else ""
     line += f"  [{services}]" if services else ""
+    line += f"  mounts {', '.join(mounts)}" if mounts else ""
     if not_ready:
         shown = ", ".join(not_ready[:_MOST_SHOWN]) + (" ..." if len(not_ready) > _MOST_SHOWN else "")
         line += f"  not ready: {shown}"

@@ -89,12 +89,19 @@ class ServeOptions:
     traces: TraceOptions = field(default_factory=TraceOptions)
 
 
+class DeployedMount(msgspec.Struct, frozen=True, kw_only=True):
+    """The little that the agent reads of a mount's description."""
+
+    path: str
+
+
 class DeployedService(msgspec.Struct, frozen=True, kw_only=True):
     """The little that the agent reads of a service's description."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[^\x00]+$")]  # it becomes a word of a command line
     replicas: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1
     cpu: float | None = None
+    mounts: list[DeployedMount] = []
 
 
 class DeployedApplication(msgspec.Struct, frozen=True, kw_only=True):

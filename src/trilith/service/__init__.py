@@ -36,6 +36,9 @@ from trilith.service.docs_page import docs_html
 from trilith.service.health import IS_ALIVE, IS_READY, has_hook, why_not
 from trilith.service.host import ServiceHost
 from trilith.service.local import InProcessResolver
+from trilith.service.mounts.current import current_service
+from trilith.service.mounts.declare import mount
+from trilith.service.names import is_own_path
 from trilith.service.openapi import openapi_document
 from trilith.service.options import Batch
 from trilith.service.ports import ModelCaller, Placement, Resolver, ServiceCaller
@@ -101,12 +104,15 @@ __all__ = [
     "ValueDescription",
     "api",
     "context",
+    "current_service",
     "depends",
     "describe",
     "docs_html",
+    "is_own_path",
     "keep_proto_files",
     "load_target",
     "model",
+    "mount",
     "openapi_document",
     "pack",
     "parse_target",

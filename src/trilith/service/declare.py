@@ -16,6 +16,7 @@ from trilith.service.batched import BatchedFunction, BatchedMethod, BatchFunctio
 from trilith.service.depends import Dependency, ModelReference
 from trilith.service.health import IS_ALIVE, IS_READY, check_health, has_hook
 from trilith.service.lifecycle import check_lifecycle
+from trilith.service.mounts.spec import mount_in
 from trilith.service.names import is_client_name, is_own_path
 from trilith.service.options import ApiOptions, Batch, ServiceOptions, read_options
 from trilith.service.signature import read_signature
@@ -161,7 +162,14 @@ def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:
             spec.models[name] = value
         elif isinstance(declared := getattr(value, API_ATTRIBUTE, None), ApiOptions):
             spec.methods[name] = MethodSpec(name, spec, _definition(name, spec, value, declared), declared)
-    if not spec.methods:
+        elif (mount := mount_in(name, value, spec)) is not None:
+            other = spec.mounts.setdefault(mount.path, mount)
+            if other is not mount:
+                raise InvalidConfig(
+                    f"{target.__name__}: {other.name} and {name} are mounted at the same path {mount.path}; mount one"
+                    " of them elsewhere"
+                )
+    if not spec.methods and not spec.mounts:
         raise InvalidConfig(f"{target.__name__} has no public method: put @trilith.api on at least one")
     return spec
 
@@ -232,6 +240,12 @@ def _read_early(spec: ServiceSpec) -> None:
                     "another: @trilith.api(route='/...')"
                 )
             routes[route] = method.name
+    for mount in spec.mounts.values():
+        if mount.path in routes:
+            raise InvalidConfig(
+                f"{spec.name}: {routes[mount.path]} has the path {mount.path}, and {mount.name} is mounted there; give"
+                " one of them another. A method may have a path below a mount: it answers there"
+            )
 
 
 def _check_name(method: MethodSpec) -> None:

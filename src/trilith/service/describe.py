@@ -126,6 +126,22 @@ class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
     placement: str
 
 
+class MountDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """What answers HTTP by itself below a path.
+
+    Attributes:
+        path: of the mount; used of the root service only.
+        name: of the attribute that declares it.
+        timeout_s: seconds to the beginning of an answer.
+        documentation: what its declaration says of it.
+    """
+
+    path: str
+    name: str
+    timeout_s: float
+    documentation: str = ""
+
+
 class ServiceDescription(msgspec.Struct, frozen=True, kw_only=True):
     """One service: options as in `ServiceOptions`, methods, and names of what it depends on by attribute.
 
@@ -144,6 +160,7 @@ class ServiceDescription(msgspec.Struct, frozen=True, kw_only=True):
     models: list[ModelUse]
     documentation: str = ""
     grpc: GrpcDescription | None = None
+    mounts: list[MountDescription] = []
 
     def method(self, name: str) -> MethodDescription | None:
         """The method of that name, or None."""
@@ -245,6 +262,12 @@ def _service(spec: ServiceSpec, schemas: _Schemas, grpc: GrpcDescription | None)
             for name, model in spec.models.items()
         ],
         grpc=grpc,
+        mounts=[
+            MountDescription(
+                path=mount.path, name=mount.name, timeout_s=float(mount.timeout_s), documentation=mount.documentation
+            )
+            for mount in spec.mounts.values()
+        ],
     )
 
 

@@ -43,6 +43,7 @@ from trilith.service.failure import explain
 from trilith.service.lifecycle import enter as enter_instance
 from trilith.service.lifecycle import leave as leave_instance
 from trilith.service.local import bound_method, build
+from trilith.service.mounts.execution import MountExecution, OpenMount, check_exchange
 from trilith.service.ports import Resolver
 from trilith.service.proxy import ModelProxy
 from trilith.service.spec import ServiceSpec, no_method, spec_of
@@ -88,6 +89,7 @@ class ServiceHost:
         self._stopped = False
         self._batches = BatchExecution(self._fail, self._in_thread)
         self._streams = StreamExecution(self, self._in_thread)
+        self._mounts = MountExecution(self._end, self._in_thread, debug=debug)
         self._entered = False
 
     @property
@@ -101,7 +103,7 @@ class ServiceHost:
         Raises:
             InvalidConfig: a type cannot go over the wire.
             UnknownReference: a model is nowhere to be found.
-            SetupError: the constructor raised, or its `__aenter__` or `__enter__`.
+            SetupError: the constructor raised, or its `__aenter__` or `__enter__`; or a mount cannot be served.
         """
         self._loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(self.spec.options.threads, thread_name_prefix=self.spec.name)
@@ -112,6 +114,8 @@ class ServiceHost:
                 await proxy.prepare()
         await enter_instance(self.instance, self.spec.name, self._in_thread)
         self._entered = True
+        if self.spec.mounts:
+            await self._mounts.open(self.spec.mounts.values(), self.instance, least_timeout_s=self._least_timeout_s)
 
     def _build(self) -> None:
         try:
@@ -141,6 +145,7 @@ class ServiceHost:
         await asyncio.sleep(0)
         if self._sweep is not None:
             self._sweep.cancel()
+        await self._mounts.close(timeout_s)
         if self._entered:
             self._entered = False
             await leave_instance(self.instance, self.spec.name, timeout_s=timeout_s)
@@ -150,7 +155,11 @@ class ServiceHost:
         """Runs one call. A call of a batched method is a batch of one."""
         hosted = self._methods.get(call.meta.method)
         if hosted is None or self._stopped:
-            call.finish(self._refuse(call))
+            mount = self._mounts.find(call)
+            if mount is None or self._stopped:
+                call.finish(self._refuse(call))
+            else:
+                self._handle_exchange(check_exchange(call), mount)
             return
         if not hosted.ordinary:
             self._handle_other(call, hosted)
@@ -173,19 +182,28 @@ class ServiceHost:
         if not isinstance(call, StreamServiceCall):
             call.finish(Unsupported(f"{hosted.where} is a stream, and was called for one answer"))
             return
-        now = _now()
-        call.working = True
-        call.context.temporary_files = self._uploads
-        call.context.timeline.stamps.append((STARTED, now))
-        call.limit_s, call.waits_since = hosted.timeout_s, now
-        due_at = call.due_at(now)
-        if due_at is not None and due_at < self._sweep_at:
-            self._sweep_later(due_at, now)
+        self._begin_stream(call, hosted.timeout_s)
         run = self._streams.on_loop if hosted.asynchronous else self._streams.in_thread
         task = self._loop.create_task(run(hosted, call))
         if hosted.asynchronous:
             call.abort = self._abort_one
         self._active[call] = task
+
+    def _handle_exchange(self, call: StreamServiceCall, mount: OpenMount) -> None:
+        """One request to a mount."""
+        task = self._mounts.begin(mount, call)
+        self._begin_stream(call, mount.timeout_s)
+        self._active[call] = task
+
+    def _begin_stream(self, call: StreamServiceCall, timeout_s: float) -> None:
+        now = _now()
+        call.working = True
+        call.context.temporary_files = self._uploads
+        call.context.timeline.stamps.append((STARTED, now))
+        call.limit_s, call.waits_since = timeout_s, now
+        due_at = call.due_at(now)
+        if due_at is not None and due_at < self._sweep_at:
+            self._sweep_later(due_at, now)
 
     def handle_batch(self, calls: Sequence[ServiceCall]) -> None:
         """Runs calls of one batched method together. Each is answered by itself."""
@@ -254,11 +272,17 @@ class ServiceHost:
             if call.done or due_at is None:
                 continue
             if due_at <= now:
-                call.cancel(_overdue(self._methods[call.meta.method], call))
+                call.cancel(self._overdue(call))
             else:
                 earliest = min(earliest, due_at)
         if earliest < math.inf:
             self._sweep_later(earliest, now)
+
+    def _overdue(self, call: ServiceCall) -> DeadlineExceeded:
+        mount = self._mounts.find(call)
+        if mount is not None and isinstance(call, StreamServiceCall):
+            return self._mounts.overdue(mount, call)
+        return _overdue(self._methods[call.meta.method], call)
 
     def _end(self, call: ServiceCall) -> None:
         end_if_forked()

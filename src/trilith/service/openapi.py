@@ -90,7 +90,16 @@ def openapi_document(description: AppDescription, *, version: str = "1", keys: b
         },
         **({"security": [{name: []} for name in _KEY_SCHEMES]} if keys else {}),
         "x-trilith": {"services": [service.name for service in description.services]},
+        **({"x-trilith-mounts": _mounts(description)} if description.root.mounts else {}),
     }
+
+
+def _mounts(description: AppDescription) -> list[dict[str, str]]:
+    """What answers HTTP by itself, and has documents of its own, if any."""
+    return [
+        {"path": mount.path, "name": mount.name, **({"description": text} if (text := mount.documentation) else {})}
+        for mount in description.root.mounts
+    ]
 
 
 def _operation(

@@ -39,7 +39,17 @@ def _positive(name: str, value: object, most: float, *, zero: bool = False) -> N
         raise InvalidConfig(f"{name} must be a number {least} 0 and at most {plain_number(most)}, got {value!r}")
 
 
-def _is_text(value: object, pattern: re.Pattern[str]) -> bool:
+def check_timeout(name: str, value: object) -> None:
+    """Looks at a time limit in seconds.
+
+    Raises:
+        InvalidConfig: it is none; the message begins with `name`.
+    """
+    _positive(name, value, _LONGEST_S)
+
+
+def is_text(value: object, pattern: re.Pattern[str]) -> bool:
+    """Whether it is a text of that pattern."""
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
@@ -71,7 +81,8 @@ class ServiceOptions:
             None leaves them as they are.
         timeout_s: seconds that a call may take, unless its method says otherwise.
         threads: threads in which a replica runs synchronous methods.
-        concurrency: calls that one replica takes at a time; None: `threads` when all methods are synchronous, else 64.
+        concurrency: calls that one replica takes at a time; None: `threads` when all methods are synchronous, else 64;
+            512 where applications are mounted.
         max_waiting: how many calls may wait while no replica has room; one more is refused with `queue_full`. Each
             batched method has a queue of that bound for itself, all other methods share one.
         health_interval_s: seconds between two questions to `__is_ready__` and `__is_alive__`, where there are any.
@@ -97,7 +108,7 @@ class ServiceOptions:
     rpc: str = ""
 
     def __post_init__(self) -> None:
-        if self.name != "" and not _is_text(self.name, _NAME):
+        if self.name != "" and not is_text(self.name, _NAME):
             raise InvalidConfig(f"service: name must be letters, digits, '_', '-' or '.', got {self.name!r}")
         _whole("service: replicas", self.replicas, 1, 65536)
         if self.cpu is not None:
@@ -110,11 +121,11 @@ class ServiceOptions:
         _positive("service: health_interval_s", self.health_interval_s, _LONGEST_S)
         _positive("service: health_timeout_s", self.health_timeout_s, _LONGEST_S)
         _whole("service: health_failures", self.health_failures, 1, 1000)
-        if self.proto != "" and not _is_text(self.proto, _PROTO):
+        if self.proto != "" and not is_text(self.proto, _PROTO):
             raise InvalidConfig(
                 f"service: proto must be the path of a .proto file, or of a descriptor set (.binpb), got {self.proto!r}"
             )
-        if self.rpc != "" and not _is_text(self.rpc, _RPC):
+        if self.rpc != "" and not is_text(self.rpc, _RPC):
             raise InvalidConfig(
                 f"service: rpc must be the full name of a gRPC service, package.Service, got {self.rpc!r}"
             )
@@ -139,7 +150,7 @@ class ApiOptions:
     timeout_s: float | None = None
 
     def __post_init__(self) -> None:
-        if self.route is not None and not _is_text(self.route, _ROUTE):
+        if self.route is not None and not is_text(self.route, _ROUTE):
             raise InvalidConfig(f"api: route must be a path that begins with '/', got {self.route!r}")
         if self.batch is not None and not isinstance(self.batch, Batch):
             raise InvalidConfig(f"api: batch must be trilith.Batch(max_size=..., max_wait_ms=...), got {self.batch!r}")

@@ -13,11 +13,13 @@ from trilith.service.signature import MethodSignature, read_signature
 
 if TYPE_CHECKING:
     from trilith.service.depends import Dependency, ModelReference
+    from trilith.service.mounts.spec import MountSpec
     from trilith.service.proto.binding import Binding
 
 SERVICE_ATTRIBUTE: Final = "__trilith_service__"
 API_ATTRIBUTE: Final = "__trilith_api__"
 _DEFAULT_CONCURRENCY: Final = 64
+_MOUNT_CONCURRENCY: Final = 512  # pages keep streams and websockets open that do nothing
 
 
 class MethodSpec:
@@ -88,6 +90,7 @@ class ServiceSpec:
         methods: public methods by name, in order of declaration.
         dependencies: attributes that are other services.
         models: attributes that are models.
+        mounts: what answers HTTP by itself, by path.
     """
 
     def __init__(self, target: Callable[..., Any], options: ServiceOptions) -> None:
@@ -98,12 +101,15 @@ class ServiceSpec:
         self.methods: dict[str, MethodSpec] = {}
         self.dependencies: dict[str, Dependency] = {}
         self.models: dict[str, ModelReference] = {}
+        self.mounts: dict[str, MountSpec] = {}
 
     @property
     def concurrency(self) -> int:
         """Calls that one replica takes at a time."""
         if self.options.concurrency is not None:
             return self.options.concurrency
+        if self.mounts:
+            return _MOUNT_CONCURRENCY
         any_asynchronous = any(method.asynchronous for method in self.methods.values())
         return _DEFAULT_CONCURRENCY if any_asynchronous else self.options.threads
 

@@ -17,6 +17,7 @@ class MemoryStream:
 
     Attributes:
         sent: items of the host that were not taken.
+        metas: what they all had beside them, in order.
         given: how many items the host let in, and took.
     """
 
@@ -26,6 +27,7 @@ class MemoryStream:
         self._receiving = ReceiveWindow(self._window)
         self.on_writable: Callable[[], None] | None = None
         self.sent: list[bytes] = []
+        self.metas: list[bytes] = []
         self.taken_back = 0
         self._on_item: Callable[[Any], None] | None = None
         self._on_end: Callable[[], None] | None = None
@@ -45,6 +47,7 @@ class MemoryStream:
         self._sending.spend(len(whole) + len(meta))
         self._receiving.arrived(len(whole) + len(meta))
         self.sent.append(whole)
+        self.metas.append(meta)
         return self._sending.open
 
     def receive(self, on_item: Callable[[Any], None], on_end: Callable[[], None]) -> None:

@@ -26,6 +26,7 @@ from time import monotonic
 from typing import Final, cast
 
 from trilith.net.held_bytes import LARGE_BYTES, ConnectionShare
+from trilith.net.http1.address import address_text
 from trilith.net.http1.dispatch import dispatch, tell_disconnect
 from trilith.net.http1.gate import ReadGate
 from trilith.net.http1.http2_connection import HttpOverHttp2
@@ -107,7 +108,7 @@ class HttpConnection(asyncio.Protocol):
         self._out = Outbound(self._transport, state.counters, now=state.now)
         state.counters.connections_accepted_total += 1
         self._transport.set_write_buffer_limits(high=self.limits.write_buffer_bytes)
-        self.peer = _address_text(transport.get_extra_info("peername"))
+        self.peer = address_text(transport.get_extra_info("peername"))
         if len(state.connections) < self.limits.max_connections:
             state.connections.add(self)
             return
@@ -337,6 +338,21 @@ class HttpConnection(asyncio.Protocol):
         return self._reading is not None and self._reading is not request
 
     @property
+    def local(self) -> str:
+        """The server's own end."""
+        return address_text(self._transport.get_extra_info("sockname"))
+
+    @property
+    def secure(self) -> bool:
+        """Whether it is encrypted."""
+        return self._transport.get_extra_info("ssl_object") is not None
+
+    @property
+    def http2(self) -> bool:
+        """It is not: see `HttpOverHttp2`."""
+        return False
+
+    @property
     def client_certificate(self) -> Mapping[str, object] | None:
         """The client's TLS certificate."""
         found: Mapping[str, object] | None = self._transport.get_extra_info("peercert")
@@ -534,10 +550,3 @@ class HttpConnection(asyncio.Protocol):
                 self._refuse(refusal.BODY_TIMEOUT)
         elif self._current is None and now - self._idle_since > limits.idle_timeout_s:
             self._transport.close()
-
-
-def _address_text(address: object) -> str:
-    if not isinstance(address, tuple):
-        return ""  # a UNIX socket
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from trilith.net.held_bytes import ConnectionShare
+from trilith.net.http1.address import address_text
 from trilith.net.http1.dispatch import dispatch, tell_disconnect
 from trilith.net.http1.http2_exchange import Http2Exchange
 from trilith.net.http1.http2_unwanted import UnwantedBodies
@@ -229,6 +230,16 @@ class HttpOverHttp2(asyncio.Protocol):
             self._gone(exchange)
 
     # ---- from the exchanges
+
+    @property
+    def local(self) -> str:
+        """The server's own end."""
+        return address_text(self._transport.get_extra_info("sockname"))
+
+    @property
+    def secure(self) -> bool:
+        """Whether it is encrypted."""
+        return self._transport.get_extra_info("ssl_object") is not None
 
     @property
     def client_certificate(self) -> Mapping[str, object] | None:

@@ -128,6 +128,21 @@ class Http2Exchange:
         return self._connection.peer
 
     @property
+    def local(self) -> str:
+        """See `HttpSink`."""
+        return self._connection.local
+
+    @property
+    def secure(self) -> bool:
+        """See `HttpSink`."""
+        return self._connection.secure
+
+    @property
+    def http2(self) -> bool:
+        """See `HttpSink`."""
+        return True
+
+    @property
     def limits(self) -> HttpLimits:
         """See `HttpSink`."""
         return self._connection.limits

@@ -58,6 +58,21 @@ class HttpSink(Protocol):
         ...
 
     @property
+    def local(self) -> str:
+        """The server's own end, as `peer`."""
+        ...
+
+    @property
+    def secure(self) -> bool:
+        """Whether it is encrypted."""
+        ...
+
+    @property
+    def http2(self) -> bool:
+        """Whether it is HTTP/2."""
+        ...
+
+    @property
     def limits(self) -> HttpLimits:
         """The server's bounds."""
         ...

@@ -98,6 +98,23 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         return self._connection.peer
 
     @property
+    def local(self) -> str:
+        """The address that the client called, `host:port`."""
+        return self._connection.local
+
+    @property
+    def secure(self) -> bool:
+        """Whether it came over TLS."""
+        return self._connection.secure
+
+    @property
+    def http_version(self) -> str:
+        """`1.0`, `1.1` or `2`."""
+        if self._connection.http2:
+            return "2"
+        return "1.0" if self.http10 else "1.1"
+
+    @property
     def max_body_bytes(self) -> int:
         """The longest body that the server takes."""
         return self._least(self._connection.limits.max_body_bytes)
@@ -195,19 +212,24 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     def _least(self, maximum: int) -> int:
         return maximum if self.body_limit is None else min(maximum, self.body_limit)
 
-    def when_body(self, callback: Callable[[], None]) -> None:
+    def when_body(self, callback: Callable[[], None], *, endless: bool = True) -> None:
         """For who reads a stream without a task: calls back whenever some of it came, its end did, or it broke off.
 
-        `take_body` is then to be called, and `body_failure` and `body_ended` to be looked at. Such a body may be longer
-        than the server's limit (`body_limit` holds), and its client may be silent for any time: the reader bounds both.
-        `ignore_body` ends it.
+        `take_body` is then to be called, and `body_failure` and `body_ended` to be looked at. `ignore_body` ends it.
+
+        Args:
+            callback: as above.
+            endless: the body may be longer than the server's limit (`body_limit` holds), and its client silent for any
+                time: the reader bounds both.
 
         Raises:
             Bug: somebody else reads it.
         """
         self._read_on()
-        self._connection.endless_body()
+        if endless:
+            self._connection.endless_body()
         self._waiter = Listener(callback)
+        self._connection.update_reading()
 
     def ignore_body(self) -> None:
         """Nobody reads the rest of the body."""
@@ -349,15 +371,27 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         await send_stream(self, self._connection, chunks, status, content_type, headers)
 
     def begin(
-        self, status: int, *, content_type: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
+        self,
+        status: int,
+        *,
+        content_type: bytes,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        size_bytes: int | None = None,
     ) -> StreamedAnswer | None:
-        """Sends the head of an answer of unknown length, for who writes it by callbacks; None: the client has gone.
+        """Sends the head of an answer, for who writes it by callbacks; None: the client has gone.
+
+        Args:
+            status: 200 to 599.
+            content_type: value of the `content-type` header; b"" for none.
+            headers: as for `respond`.
+            size_bytes: the length of its body (in answer to HEAD: of what GET would get), which it must come to; None
+                for an unknown one.
 
         Raises:
             ServiceError: the status or a header cannot be sent; the request is still open then.
             Bug: it has been answered before.
         """
-        return begin_answer(self, self._connection, status, content_type, headers)
+        return begin_answer(self, self._connection, status, content_type, headers, size_bytes)
 
     def log_failure(self, status: int, body: bytes) -> None:
         """Enters a failure that is told otherwise than by an answer into the log of requests.

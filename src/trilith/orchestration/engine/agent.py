@@ -284,6 +284,7 @@ class Agent:
         ]
 
     def _announce(self, order: orders.Announce) -> None:
+        serving = self._supervision.revisions.serving
         self._tell(
             narration.ready(
                 http=self._launcher.http_address,
@@ -293,6 +294,7 @@ class Agent:
                 repository=self._launcher.serves_repository,
                 desired=order.desired,
                 not_ready=order.not_ready,
+                mounts=() if serving is None else serving.content.mounts,
             ),
             "warning" if order.not_ready else "info",
         )

@@ -8,6 +8,7 @@ import msgspec
 
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.grpc_offer import GrpcOffer, read_offer
+from trilith.orchestration.engine.mount_table import MountTable
 from trilith.service import AppDescription
 
 
@@ -20,6 +21,7 @@ class Application:
         description: as its first worker gave it.
         methods: every method of every service, by service and method name.
         paths: the methods that HTTP clients may call, by path: those of the root service.
+        mounts: what answers HTTP by itself: that of the root service.
         models: references of the models that the node hosts.
         grpc: what gRPC clients may call.
     """
@@ -28,6 +30,7 @@ class Application:
     description: AppDescription
     methods: dict[tuple[str, str], MethodRoute]
     paths: dict[str, MethodRoute]
+    mounts: MountTable
     models: tuple[str, ...]
     grpc: GrpcOffer
 
@@ -41,6 +44,7 @@ def read_application(raw: msgspec.Raw, revision: int) -> Application:
     description = msgspec.json.decode(raw, type=AppDescription)
     methods: dict[tuple[str, str], MethodRoute] = {}
     paths: dict[str, MethodRoute] = {}
+    mounts: list[tuple[str, MethodRoute]] = []
     models: dict[str, None] = {}
     for service in description.services:
         for model in service.models:
@@ -63,11 +67,25 @@ def read_application(raw: msgspec.Raw, revision: int) -> Application:
             )
             if service is description.services[0]:
                 paths.update(dict.fromkeys(method.routes, route))
+        for mount in service.mounts:
+            route = methods[service.name, mount.path] = MethodRoute(
+                service=service.name,
+                method=mount.path,
+                timeout_s=mount.timeout_s,
+                idempotent=False,
+                batch_rows=0,
+                batch_wait_s=0.0,
+                max_waiting=service.max_waiting,
+                streams_out=True,
+            )
+            if service is description.services[0]:
+                mounts.append((mount.path.rstrip("/"), route))
     return Application(
         revision=revision,
         description=description,
         methods=methods,
         paths=paths,
+        mounts=MountTable(mounts),
         models=tuple(models),
         grpc=read_offer(description, methods),
     )

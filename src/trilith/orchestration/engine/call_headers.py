@@ -77,6 +77,27 @@ def read_headers(headers: tuple[tuple[bytes, bytes], ...]) -> CallHeaders:
     )
 
 
+@lru_cache(maxsize=_KEPT)
+def read_exchange_headers(headers: tuple[tuple[bytes, bytes], ...]) -> CallHeaders:
+    """The headers of a request that goes on as it came: its content is nothing to us.
+
+    Raises:
+        InvalidInput: the time limit is none.
+    """
+    forwarded: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        if raw_name not in _NOT_FORWARDED:
+            forwarded[raw_name.decode("latin-1")] = raw_value.decode("latin-1")
+    timeout = forwarded.get(_TIMEOUT)
+    return CallHeaders(
+        content_type=forwarded.get("content-type", ""),
+        forwarded=pack_headers(forwarded),
+        timeout_s=math.inf if timeout is None else _timeout_s(timeout),
+        trace=forwarded.get(_TRACE) == "1",
+        accept="",
+    )
+
+
 def _is_plain(encodings: str) -> bool:
     return all(one.strip().lower() in ("", "identity") for one in encodings.split(","))
 

@@ -19,10 +19,12 @@ class Application(NamedTuple):
     Attributes:
         described: as the gateway gets it.
         cpu: the bound on the cores of each service's replicas, None for none.
+        mounts: the paths of the root's mounts.
     """
 
     described: Described
     cpu: dict[str, float | None]
+    mounts: tuple[str, ...]
 
 
 def revision_of(described: Described, number: int, root_replicas: int | None) -> Revision[Application]:
@@ -48,5 +50,6 @@ def revision_of(described: Described, number: int, root_replicas: int | None) ->
         )
         for service in services
     )
-    content = Application(described, {service.name: service.cpu for service in services})
+    mounts = tuple(mount.path for mount in services[0].mounts)
+    content = Application(described, {service.name: service.cpu for service in services}, mounts)
     return Revision(number=number, desired=desired, content=content)

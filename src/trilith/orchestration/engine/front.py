@@ -4,7 +4,7 @@
     /v2/...                          Open Inference Protocol: the models of this node
     /openapi.json /docs              the API of the services
     /timelines/ID                    timelines too long for a header
-    everything else                  the routes that the services declare
+    everything else                  the routes that the services declare, then their mounts
 
 Rule: service requests take the callback path: no task, no parsing; the body goes to a replica as it came.
 """
@@ -29,8 +29,10 @@ from trilith.errors import (
 )
 from trilith.net.http1 import HttpRequest
 from trilith.orchestration.deployments import MethodRoute
-from trilith.orchestration.engine.call_headers import CallHeaders, read_headers
+from trilith.orchestration.engine.call_headers import CallHeaders, read_exchange_headers, read_headers
 from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.exchange_front import HttpExchanges
+from trilith.orchestration.engine.mount_table import MountTable
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, AwaitedHttpSink, HttpSink
 from trilith.orchestration.engine.socket_front import SocketStreams
@@ -69,6 +71,8 @@ class HttpFront:
         self._streams = HttpStreams(router, timelines, keep_alive_s=stream_keep_alive_s, tracer=tracer)
         self._sockets = SocketStreams(router, timelines, tracer=tracer)
         self._websocket_origins = websocket_origins
+        self._exchanges = HttpExchanges(router, timelines, tracer=tracer)
+        self._mounts = MountTable()
         self._models = models
         self._routes: dict[str, MethodRoute] = {}
         self._plain: dict[str, Plain] = {}
@@ -80,13 +84,17 @@ class HttpFront:
         """Answers GET requests of one path with a function of the gateway itself."""
         self._plain[path] = answer
 
-    def serve_methods(self, routes: dict[str, MethodRoute]) -> None:
-        """Replaces the routes of services."""
+    def serve_methods(self, routes: dict[str, MethodRoute], mounts: MountTable | None = None) -> None:
+        """Replaces the routes of services, and what is mounted beside them."""
         self._routes = routes
+        self._mounts = mounts or MountTable()
 
     def method_at(self, path: str) -> str:
-        """The method of a service at a path, `Ocr.read`; "" for none."""
+        """The method of a service at a path, `Ocr.read`, or the mount, `Ocr./ui`; "" for none."""
         route = self._routes.get(path)
+        if route is None:
+            mount = self._mounts.find(path)
+            route = None if mount is None else mount[1]
         return "" if route is None else f"{route.service}.{route.method}"
 
     def __call__(self, request: HttpRequest) -> Coroutine[Any, Any, None] | None:
@@ -107,11 +115,15 @@ class HttpFront:
             self._timeline(request)
             return None
         plain = self._plain.get(path)
+        mount = self._mounts.find(path) if plain is None else None
+        if mount is not None:
+            self._pass_on(request, *mount)
+            return None
         if plain is None and self.starting:
             self._refuse(request, NoReadyReplica("the application is not loaded yet; try again in a moment"))
             return None
         if plain is None:
-            known = ", ".join(sorted({*self._routes, *self._plain, "/v2"}))
+            known = ", ".join(sorted({*self._routes, *self._plain, *self._mounts.paths, "/v2"}))
             self._refuse(request, NotFound(f"there is nothing at {path}; there is {known}"))
             return None
         if request.method not in ("GET", "HEAD"):
@@ -152,6 +164,18 @@ class HttpFront:
         except TrilithError as error:
             self._router.fail(call, error)
         return None
+
+    def _pass_on(self, request: HttpRequest, root_path: str, route: MethodRoute) -> None:
+        """To what answers HTTP by itself."""
+        if self.draining:
+            self._refuse(request, Draining("the server is stopping; send the request to another one"))
+            return
+        try:
+            headers = read_exchange_headers(tuple(request.headers))
+        except CallerError as error:
+            self._refuse(request, error)
+            return
+        self._exchanges.take(request, root_path, route, headers)
 
     async def _read_and_submit(self, request: HttpRequest, route: MethodRoute, headers: CallHeaders) -> None:
         """The way of large bodies: read as they come, in a task that ends when the answer is written."""

@@ -329,7 +329,7 @@ class Gateway:
         services = [service.name for service in application.description.services]
         self._router.publish(application.revision, services, application.methods.values())
         self._workers.announced(application.revision)
-        self._front.serve_methods(application.paths)
+        self._front.serve_methods(application.paths, application.mounts)
         self._grpc_front.serve(application.grpc)
         self._services.show(application.grpc.descriptors, application.grpc.streaming)
         self._front.starting = self._grpc_front.starting = False

@@ -50,6 +50,7 @@ def patient_description(description: AppDescription) -> AppDescription:
             cpu=None,
             timeout_s=PATIENCE_S,
             methods=[msgspec.structs.replace(method, timeout_s=PATIENCE_S) for method in service.methods],
+            mounts=[msgspec.structs.replace(mount, timeout_s=PATIENCE_S) for mount in service.mounts],
         )
         for service in description.services
     ]

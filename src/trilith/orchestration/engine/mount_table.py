@@ -1,0 +1,31 @@
+"""Which mount of the served application a path leads to. Pure.
+
+Rule: the longest mount that the path begins with, by whole segments of the path as it came: nothing is decoded, so that
+    who asks whether a request may pass and who passes it on see the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trilith.orchestration.deployments import MethodRoute
+from trilith.service import is_own_path
+
+
+class MountTable:
+    """The mounts by their paths: "/ui", or "" for the root."""
+
+    __slots__ = ("_mounts", "paths")
+
+    def __init__(self, mounts: Iterable[tuple[str, MethodRoute]] = ()) -> None:
+        self._mounts = sorted(mounts, key=lambda mount: len(mount[0]), reverse=True)
+        self.paths = [path or "/" for path, _ in self._mounts]
+
+    def find(self, path: str) -> tuple[str, MethodRoute] | None:
+        """The mount of a path and its route; None: there is none, or the path is the server's own."""
+        if not self._mounts or not path.startswith("/") or is_own_path(path):
+            return None
+        for root, route in self._mounts:
+            if path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
+                return root, route
+        return None

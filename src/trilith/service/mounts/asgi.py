@@ -1,0 +1,126 @@
+"""An ASGI application, mounted: https://asgi.readthedocs.io/en/latest/specs/main.html, version 3.0.
+
+Rule 1: it is served as by any ASGI server. `path` has the mount in it and `root_path` is the mount, `http.disconnect`
+    comes when the client goes, and sending to a client that has gone raises an OSError (version 2.4 of its HTTP).
+Rule 2: of the headers of proxies (`x-forwarded-...`) nothing is believed: `client` and `scheme` are what we see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from trilith.service.mounts.exchange import ClientGone, Exchange, Phase
+from trilith.service.mounts.lifespan import Lifespan
+from trilith.service.mounts.port import MountPlace
+from trilith.wire.exchange import ExchangeHead
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
+
+
+class MountedAsgi:
+    """A `MountedApp`.
+
+    Args:
+        app: the application.
+        place: where it is mounted.
+    """
+
+    cancellable = True
+
+    def __init__(self, app: AsgiApp, place: MountPlace) -> None:
+        self._app = app
+        self._lifespan = Lifespan(app, place.where)
+
+    async def start(self) -> None:
+        """Runs what it does when it starts.
+
+        Raises:
+            SetupError: that failed.
+        """
+        await self._lifespan.start()
+
+    async def answer(self, exchange: Exchange) -> None:
+        """Calls it for one request."""
+        scope = scope_of(exchange.head, dict(self._lifespan.state))
+        http = HttpMessages(exchange)
+        await self._app(scope, http.receive, http.send)
+
+    async def stop(self, timeout_s: float) -> None:
+        """Runs what it does when it ends."""
+        await self._lifespan.stop(timeout_s)
+
+
+def scope_of(head: ExchangeHead, state: dict[str, Any]) -> dict[str, Any]:
+    """The scope of a request."""
+    return {
+        "type": "http",
+        "asgi": dict(ASGI),
+        "http_version": head.http_version,
+        "method": head.method,
+        "scheme": head.scheme,
+        "path": head.path,
+        "raw_path": head.raw_path,
+        "query_string": head.query,
+        "root_path": head.root_path,
+        "headers": list(head.headers),
+        "client": head.client,
+        "server": head.server,
+        "state": state,
+        "extensions": {},
+    }
+
+
+class HttpMessages:
+    """The two functions that an application is called with for an HTTP request."""
+
+    __slots__ = ("_exchange", "_over")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._over = False  # the body was received to its end
+
+    async def receive(self) -> Message:
+        """`http.request`, or `http.disconnect`."""
+        exchange = self._exchange
+        if self._over:
+            await exchange.wait_over()
+            return {"type": "http.disconnect"}
+        try:
+            piece = await exchange.receive()
+        except ClientGone:
+            return {"type": "http.disconnect"}
+        self._over = piece is None or exchange.head.whole
+        return {"type": "http.request", "body": piece or b"", "more_body": not self._over}
+
+    async def send(self, message: Message) -> None:
+        """Takes `http.response.start` and `http.response.body`.
+
+        Raises:
+            ClientGone: the client has gone.
+            RuntimeError: another message is due.
+        """
+        exchange, kind = self._exchange, message["type"]
+        if kind == "http.response.start":
+            await exchange.start(message["status"], ((bytes(name), bytes(value)) for name, value in _pairs(message)))
+        elif kind == "http.response.body":
+            data = message.get("body", b"")
+            if message.get("more_body", False):
+                await exchange.send(data)
+            else:
+                await exchange.finish(data)
+        elif exchange.phase is not Phase.FINISHED or not kind.startswith("http.response."):
+            raise RuntimeError(
+                f"an ASGI application sent {kind!r}; an HTTP request is answered by http.response.start"
+                " and http.response.body"
+            )
+
+
+def _pairs(message: Message) -> Any:
+    return message.get("headers", ())

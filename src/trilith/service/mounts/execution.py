@@ -1,0 +1,166 @@
+"""Runs the exchanges of a replica's mounted applications.
+
+Rule 1: an exchange holds its place until the answer has ended. What an application does after that (a background task)
+    goes on without one, and is waited for when the replica stops.
+Rule 2: when the client goes its application is told: what it awaits of the exchange ends. What still runs a moment
+    later is cancelled, and holds its place until it has ended.
+Rule 3: what it raised is logged with its traceback. Before its answer has begun it is 500, after that it is cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from trilith.core.foreign import named_error
+from trilith.core.forks import end_if_forked
+from trilith.errors import Cancelled, DeadlineExceeded, InvalidInput
+from trilith.service.call import ServiceCall
+from trilith.service.failure import explain
+from trilith.service.mounts.current import current_instance
+from trilith.service.mounts.exchange import Exchange, Phase
+from trilith.service.mounts.port import MountedApp, MountPlace
+from trilith.service.mounts.spec import MountSpec
+from trilith.service.streams.call import StreamServiceCall
+from trilith.service.tracing import enter
+from trilith.service.user_errors import USER_ERRORS, from_outside
+from trilith.wire.exchange import EXCHANGE_CONTENT_TYPE, unpack_head
+
+_log: Final = logging.getLogger("trilith.service")
+_GRACE_S: Final = 1.0
+
+
+class OpenMount:
+    """A mount whose application is ready."""
+
+    __slots__ = ("app", "path", "timeout_s", "where")
+
+    def __init__(self, spec: MountSpec, app: MountedApp, timeout_s: float) -> None:
+        self.path = spec.path
+        self.where = spec.where
+        self.timeout_s = timeout_s
+        self.app = app
+
+
+class MountExecution:
+    """The mounts of one replica.
+
+    Args:
+        over: called when the work on a call has ended, or its answer.
+        in_thread: runs functions in threads of the replica.
+        debug: whether clients may see what an application raised.
+    """
+
+    def __init__(
+        self, over: Callable[[ServiceCall], None], in_thread: Callable[..., Awaitable[Any]], *, debug: bool
+    ) -> None:
+        self._over = over
+        self._in_thread = in_thread
+        self._debug = debug
+        self._open: dict[str, OpenMount] = {}
+        self._instance: Any = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self, specs: Iterable[MountSpec], instance: Any, *, least_timeout_s: float) -> None:
+        """Makes the applications and starts them, in the order of their declaration.
+
+        Raises:
+            SetupError: one of them cannot be. Those before it are stopped.
+        """
+        self._instance = instance
+        token = current_instance.set(instance)
+        try:
+            for spec in specs:
+                place = MountPlace(path=spec.path, where=spec.where, instance=instance, in_thread=self._in_thread)
+                app = await spec.open(place)
+                await app.start()
+                self._open[spec.path] = OpenMount(spec, app, max(spec.timeout_s, least_timeout_s))
+        except BaseException:
+            await self.close(_GRACE_S)
+            raise
+        finally:
+            current_instance.reset(token)
+
+    async def close(self, timeout_s: float) -> None:
+        """Waits for what goes on after its answer, ends it, then stops the applications, the last one first."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s / 2)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_GRACE_S)
+        while self._open:
+            _, mount = self._open.popitem()
+            await mount.app.stop(timeout_s / 2)
+
+    def find(self, call: ServiceCall) -> OpenMount | None:
+        """The mount that a call is for; None: it is for none."""
+        return self._open.get(call.meta.method) if call.meta.content_type == EXCHANGE_CONTENT_TYPE else None
+
+    def begin(self, mount: OpenMount, call: StreamServiceCall) -> asyncio.Task[None]:
+        """Answers an exchange, in a task."""
+        exchange = Exchange(call, unpack_head(call.buffers[0]), call.buffers[1] if len(call.buffers) > 1 else b"")
+        task = asyncio.get_running_loop().create_task(self._run(mount, call, exchange))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+        def leave(_: ServiceCall) -> None:
+            exchange.leave()
+            if mount.app.cancellable:
+                asyncio.get_running_loop().call_later(_GRACE_S, task.cancel)
+
+        call.abort = leave
+        return task
+
+    def overdue(self, mount: OpenMount, call: StreamServiceCall) -> DeadlineExceeded:
+        """Why the time of a call is over."""
+        error = call.overdue(mount.where)
+        if call.awaits_caller or call.limit_s > mount.timeout_s or call.context.deadline is not None:
+            return error
+        return DeadlineExceeded(
+            f"{mount.where} did not begin to answer within {mount.timeout_s:g} s. The limit is timeout_s of"
+            " trilith.mount or @trilith.service"
+        )
+
+    async def _run(self, mount: OpenMount, call: StreamServiceCall, exchange: Exchange) -> None:
+        enter(call.context, call.meta.trace)
+        current_instance.set(self._instance)
+        try:
+            await mount.app.answer(exchange)
+            end_if_forked()
+            if exchange.phase is not Phase.FINISHED and not exchange.gone:
+                raise RuntimeError(f"{mount.where} returned before it had " + _undone(exchange))
+        except asyncio.CancelledError as error:
+            if call.done or from_outside():
+                call.finish(Cancelled(f"{mount.where} was cancelled"))
+            else:
+                self._failed(mount, call, exchange, error)  # it let a cancellation of its own escape
+        except USER_ERRORS as error:
+            self._failed(mount, call, exchange, error)
+        finally:
+            self._over(call)
+
+    def _failed(self, mount: OpenMount, call: StreamServiceCall, exchange: Exchange, error: BaseException) -> None:
+        end_if_forked()
+        request_id = call.context.request_id
+        if exchange.gone:
+            _log.info("%s raised %s when its client had gone (request %s)", mount.where, named_error(error), request_id)
+            return
+        call.finish(explain(error, mount.where, request_id, debug=self._debug))
+
+
+def _undone(exchange: Exchange) -> str:
+    return "answered" if exchange.phase is Phase.OPEN else "ended its answer"
+
+
+def check_exchange(call: ServiceCall) -> StreamServiceCall:
+    """The call of an exchange.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if not isinstance(call, StreamServiceCall) or not call.buffers:
+        raise InvalidInput(f"a call of {call.meta.method} is no exchange")
+    return call
