@@ -275,7 +275,10 @@ def services_of(module: ModuleType) -> dict[str, ServiceSpec]:
     """The services among a module's names."""
     found = {}
     for name, value in vars(module).items():
-        spec = getattr(value, "__dict__", {}).get(SERVICE_ATTRIBUTE)
+        try:
+            spec = getattr(value, "__dict__", {}).get(SERVICE_ATTRIBUTE)
+        except Exception:  # noqa: BLE001 - a stand-in for something that is not there now, `flask.request` say
+            continue
         if isinstance(spec, ServiceSpec):
             found[name] = spec
     return found

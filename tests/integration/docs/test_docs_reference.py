@@ -178,7 +178,13 @@ def test_defaults_that_follow_from_other_options():
         @trilith.api
         def compute(self) -> None: ...
 
-    assert listed["concurrency"] == f"{spec_of(Waits).concurrency}; `threads` when no method is async"
+    @trilith.service
+    class Mounts:
+        page = trilith.mount("/page", lambda environ, start_response: [])
+
+    usual, mounts = spec_of(Waits).concurrency, spec_of(Mounts).concurrency
+    threads = "`threads` when no method is async"
+    assert listed["concurrency"] == f"{usual}; {threads}; {mounts} with [mounts](../mounts.md)"
     assert spec_of(Computes).concurrency == ServiceOptions().threads
     orchestration = section("orchestration.md", "## Replicas")
     assert f"`max_waiting` ({ServiceOptions().max_waiting})" in orchestration

@@ -63,7 +63,7 @@ class HttpExchanges:
     def take(self, request: HttpRequest, root_path: str, route: MethodRoute, headers: CallHeaders) -> None:
         """Passes a request on."""
         whole = request.complete
-        body = b""
+        body: bytes | memoryview = b""
         if whole:
             try:
                 body = request.body_nowait()
@@ -106,7 +106,7 @@ def exchange_call(
     head: ExchangeHead,
     sink: HttpExchangeSink,
     *,
-    body: bytes,
+    body: bytes | memoryview,
     tracer: Tracer | None,
 ) -> ExchangeCall:
     """The call of a request, ready to be submitted."""
