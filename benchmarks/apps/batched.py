@@ -15,7 +15,7 @@ import trilith
 class Doubled:
     """Twice what it is given, as a model would: one call costs the same for one item and for 32."""
 
-    @trilith.api(batch=trilith.Batch(max_size=32, max_wait_ms=5))
+    @trilith.api(batch=trilith.Batch(max_size=32))
     def double(self, x: list[list[float]]) -> list[list[float]]:
         """Twice each."""
         time.sleep(0.005)

@@ -20,7 +20,7 @@ class MethodRoute:
         timeout_s: the default time limit of a call, in seconds.
         idempotent: whether a call may run twice.
         batch_rows: the largest batch, 0 when the method takes one item at a time.
-        batch_wait_s: how long an under-full batch is held.
+        batch_wait_s: how long an under-full batch is held; None for as long as that is seen to pay.
         max_waiting: calls that may wait; one more is refused.
         offers: content types of its answer, the default first; of a stream, of its items together.
         streams_out: whether it answers with a stream of items.
@@ -33,7 +33,7 @@ class MethodRoute:
     timeout_s: float
     idempotent: bool
     batch_rows: int
-    batch_wait_s: float
+    batch_wait_s: float | None
     max_waiting: int
     offers: tuple[str, ...] = ()
     streams_out: bool = False

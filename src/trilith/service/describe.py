@@ -73,7 +73,7 @@ class BatchDescription(msgspec.Struct, frozen=True, kw_only=True):
     """How single calls are joined: see `trilith.Batch`."""
 
     max_size: int
-    max_wait_ms: float
+    max_wait_ms: float | None
 
 
 class MethodDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -295,7 +295,7 @@ def _method(method: MethodSpec, schemas: _Schemas) -> MethodDescription:
         frame=signature.frame_parameter.name if signature.frame_parameter else "",
         accepts=list(taken_types(signature.taken.value)) if signature.taken is not None else accepted_types(signature),
         offers=list(streamed_types(signature.result) if signature.streams else offered_types(signature.result)),
-        batch=BatchDescription(max_size=batch.max_size, max_wait_ms=float(batch.max_wait_ms)) if batch else None,
+        batch=BatchDescription(max_size=batch.max_size, max_wait_ms=batch.max_wait_ms) if batch else None,
         idempotent=options.idempotent,
         timeout_s=float(method.timeout_s),
         asynchronous=method.asynchronous,

@@ -65,7 +65,7 @@ class LocalBatches:
         self._queue: CallQueue[_LocalCall] = CallQueue(
             spec.where,
             max_size=batch.max_size,
-            max_wait_s=batch.max_wait_ms / 1e3,
+            max_wait_s=None if batch.max_wait_ms is None else batch.max_wait_ms / 1e3,
             max_waiting=spec.service.options.max_waiting,
         )
         self._running: asyncio.Task[None] | None = None
@@ -108,6 +108,10 @@ class LocalBatches:
     def _pump(self) -> None:
         self._pump_at(None)
         now, loop = _now(), asyncio.get_running_loop()
+        held_until = self._queue.held_until(now) if len(self._queue) else now
+        if held_until > now:
+            self._pump_at(loop.call_later(held_until - now, self._pump))
+            return
         batch = self._queue.leave(now)
         if batch is not None:
             self._running = loop.create_task(self._run(batch), context=batch.calls[0].circumstances)
@@ -126,7 +130,8 @@ class LocalBatches:
     def _ended(self, batch: CallBatch[_LocalCall], task: asyncio.Task[None]) -> None:
         self._running = None
         calls, abandoned = batch.calls, batch.wanted == 0
-        self._queue.over(batch)
+        answered = not task.cancelled() and task.exception() is None
+        self._queue.over(batch, _now() if answered else None)
         if task.cancelled() and not abandoned:  # by whoever ends the loop: nothing runs here any more
             for waiting in (*calls, *self._queue.clear()):
                 waiting.settle(Cancelled(f"{self._spec.where} was cancelled: its event loop is ending"))

@@ -60,14 +60,17 @@ class Batch:
     Attributes:
         max_size: most calls in one batch, up to 4096. Fewer leave together when they are large: one frame takes 1 GiB.
         max_wait_ms: how long an under-full batch may wait for more calls, in milliseconds. 0 never waits to fill.
+            None waits for those whose calls were just answered, a fraction of the time that a batch takes and only
+            where that is seen to get more done.
     """
 
     max_size: int = 8
-    max_wait_ms: float = 0.0
+    max_wait_ms: float | None = None
 
     def __post_init__(self) -> None:
         _whole("batch: max_size", self.max_size, 1, LARGEST_BATCH)
-        _positive("batch: max_wait_ms", self.max_wait_ms, _LONGEST_S * 1e3, zero=True)
+        if self.max_wait_ms is not None:
+            _positive("batch: max_wait_ms", self.max_wait_ms, _LONGEST_S * 1e3, zero=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -224,3 +224,24 @@ def test_halves(size, repeatable, poison):
     else:
         assert runs == min(size, 1)
         assert outcomes == [not poison] * size
+
+
+def test_a_queue_without_a_window_holds_for_those_who_were_answered():
+    held = queue_of(max_size=8, max_wait_s=None)
+    fill(held, 1)
+    batch = held.leave(0.0)
+    fill(held, 1, 0.001)
+    held.over(batch, 0.1)
+    assert 0.1 < held.held_until(0.1) <= 0.13
+    fill(held, 1, 0.11)  # whose call was answered
+    assert held.held_until(0.11) == 0.11
+    assert len(held.leave(0.11).calls) == 2
+
+
+@pytest.mark.parametrize("max_wait_s", [0.0, 0.5])
+def test_a_queue_with_a_window_of_its_own_holds_for_nobody(max_wait_s):
+    plain = queue_of(max_size=8, max_wait_s=max_wait_s)
+    fill(plain, 1)
+    plain.over(plain.leave(1.0), 1.1)
+    fill(plain, 1, 1.1)
+    assert plain.held_until(1.1) == 1.1

@@ -132,7 +132,7 @@ def test_services_and_methods():
     read = recognizer.method("read")
     assert read is not None
     assert read.batch is not None
-    assert (read.batch.max_size, read.batch.max_wait_ms, read.idempotent, read.timeout_s) == (4, 0, True, 30)
+    assert (read.batch.max_size, read.batch.max_wait_ms, read.idempotent, read.timeout_s) == (4, None, True, 30)
     assert read.parameters[0].value.kind == "array"
     assert not read.parameters[0].value.many
     assert DESCRIPTION.service("nothing") is None

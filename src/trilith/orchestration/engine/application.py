@@ -58,7 +58,7 @@ def read_application(raw: msgspec.Raw, revision: int) -> Application:
                 timeout_s=method.timeout_s,
                 idempotent=method.idempotent,
                 batch_rows=batch.max_size if batch is not None else 0,
-                batch_wait_s=batch.max_wait_ms / 1e3 if batch is not None else 0.0,
+                batch_wait_s=None if batch is None or batch.max_wait_ms is None else batch.max_wait_ms / 1e3,
                 max_waiting=service.max_waiting,
                 offers=tuple(method.offers),
                 streams_out=method.streams,

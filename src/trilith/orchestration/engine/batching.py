@@ -4,7 +4,8 @@ Rule 1: `CallQueue` decides; this file only moves its batches to replicas and ba
 Rule 2: a replica runs one batch of a method at a time, so what arrives meanwhile joins the next one.
 Rule 3: each item of a batch is settled by itself: expired, cancelled and failing items harm no other.
 Rule 4: a batch is what one frame carries. Nothing is noted of one before it is handed over: a refusal leaves no trace.
-Rule 5: a window that closes is a timer of its own, at the instant that the queue names.
+Rule 5: a window that closes is a timer of its own, at the instant that the queue names; so is the end of a pause before
+    the only free replica takes what waits. Where two are free, nothing pauses.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class BatchQueue:
             max_waiting=route.max_waiting,
             max_bulk=FULL,
         )
-        self._timer: asyncio.TimerHandle | None = None  # for the end of the window that closes next
+        self._timer: asyncio.TimerHandle | None = None  # for the end of the window or pause that ends next
+        self._due: float | None = None  # when that is
 
     @property
     def waiting(self) -> int:
@@ -124,24 +126,34 @@ class BatchQueue:
 
     def pump(self, now: float) -> None:
         """Sends batches while some may leave and a replica is free."""
-        self._stop_timer()
-        while self._queue.is_ready(now):
-            link = min(self._free(), key=lambda link: link.in_flight, default=None)
-            if link is None:
+        due: float | None = None
+        while due is None and self._queue.is_ready(now):
+            free = list(self._free())
+            if not free:
+                self._stop_timer()
                 return  # the next one that is free comes back here
-            batch = self._queue.leave(now)
-            if batch is not None:
-                self._send(link, batch)
-        due = self._queue.next_window_end()
-        self._stop_timer()  # that of a call which came while another was told that it cannot be sent
+            if len(free) == 1 and (held_until := self._queue.held_until(now)) > now:
+                due = held_until
+            elif (batch := self._queue.leave(now)) is not None:
+                self._send(min(free, key=lambda link: link.in_flight), batch)
+        self._wake_at(self._queue.next_window_end() if due is None else due, now)
+
+    def _wake_at(self, due: float | None, now: float) -> None:
+        if due == self._due:
+            return  # nearly each call: a timer for each would cost more than the rest of its way
+        self._stop_timer()
         if due is not None:
-            delay_s = max(0.0, due - now)
-            self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.pump(self._owner.now()))
+            self._due = due
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, due - now), self._woken)
+
+    def _woken(self) -> None:
+        self._timer = self._due = None
+        self.pump(self._owner.now())
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        self._timer = self._due = None
 
     def _free(self) -> Iterator[ReplicaLink]:
         method = self.route.method
@@ -158,8 +170,9 @@ class BatchQueue:
 
         def on_reply(reply: Reply) -> None:
             link.calls.pop(call_id, None)
+            answered_at = self._owner.now() if reply.ok else None
             self._replied(calls, reply)
-            self._finished(link, batch)
+            self._finished(link, batch, answered_at)
 
         try:
             call_id = link.peer.call(
@@ -184,8 +197,8 @@ class BatchQueue:
         link.calls[call_id] = calls
         self._owner.observe_batch(self.route, len(calls))
 
-    def _finished(self, link: ReplicaLink, batch: CallBatch[BatchTicket]) -> None:
-        self._queue.over(batch)
+    def _finished(self, link: ReplicaLink, batch: CallBatch[BatchTicket], answered_at: float | None) -> None:
+        self._queue.over(batch, answered_at)
         link.batching.discard(self.route.method)
         link.overdue.pop(self.route.method, None)
         self.pump(self._owner.now())

@@ -23,6 +23,7 @@ from typing import Any, Final, Generic, TypeVar
 from trilith.errors import QueueFull
 from trilith.runtime.schedule.batcher import DynamicBatcher
 from trilith.runtime.schedule.config import BatchingConfig
+from trilith.runtime.schedule.linger import Linger
 from trilith.runtime.schedule.waiting import Waiting
 
 _UNBOUNDED_ROWS: Final = 1 << 40  # the bound is this class's own: a call that was accepted once may be queued again
@@ -57,10 +58,12 @@ class CallBatch(Generic[CallT]):
         run: whatever the caller keeps of its run, such as an id.
     """
 
-    __slots__ = ("calls", "run", "wanted")
+    __slots__ = ("calls", "left_at", "run", "size", "wanted")
 
-    def __init__(self, calls: list[CallT]) -> None:
+    def __init__(self, calls: list[CallT], left_at: float) -> None:
         self.calls = calls
+        self.size = len(calls)
+        self.left_at = left_at
         self.wanted = len(calls)
         self.run: Any = None
         for call in calls:
@@ -78,7 +81,8 @@ class CallQueue(Generic[CallT]):
     Args:
         name: the method, for messages: `Reader.read`.
         max_size: most calls in a batch.
-        max_wait_s: how long an under-full batch may wait for more calls, in seconds.
+        max_wait_s: how long an under-full batch may wait for more calls, in seconds; None for a short pause where that
+            is seen to pay (`Linger`).
         max_waiting: how many calls may wait.
         max_bulk: how much a batch can carry, in a unit of the caller's; a call with more goes alone. 0 for no bound.
 
@@ -86,12 +90,18 @@ class CallQueue(Generic[CallT]):
         InvalidConfig: a number is out of its range.
     """
 
-    __slots__ = ("_batcher", "_max_size", "_max_waiting", "name")
+    __slots__ = ("_batcher", "_linger", "_max_size", "_max_waiting", "name")
 
-    def __init__(self, name: str, *, max_size: int, max_wait_s: float, max_waiting: int, max_bulk: int = 0) -> None:
+    def __init__(
+        self, name: str, *, max_size: int, max_wait_s: float | None, max_waiting: int, max_bulk: int = 0
+    ) -> None:
         config = BatchingConfig(
-            max_batch_size=max_size, max_batch_bulk=max_bulk, max_wait_s=max_wait_s, max_queue_rows=_UNBOUNDED_ROWS
+            max_batch_size=max_size,
+            max_batch_bulk=max_bulk,
+            max_wait_s=max_wait_s or 0.0,
+            max_queue_rows=_UNBOUNDED_ROWS,
         )
+        self._linger = Linger(max_size) if max_wait_s is None and max_size > 1 else None
         self.name = name
         self._batcher: DynamicBatcher[CallT] = DynamicBatcher(config, name=name)
         self._max_size = max_size
@@ -118,10 +128,16 @@ class CallQueue(Generic[CallT]):
                 f"{self._max_waiting} calls of {self.name} wait already, which is its limit; try again later"
             )
         self._batcher.add(call, now)
+        if self._linger is not None:
+            self._linger.arrived(now)
 
     def is_ready(self, now: float) -> bool:
         """Whether `leave` would give a batch now."""
         return self._batcher.is_ready(now)
+
+    def held_until(self, now: float) -> float:
+        """The instant until which the only free place should not take what is ready; not after `now` when it should."""
+        return now if self._linger is None else self._linger.until(len(self._batcher), now)
 
     def next_window_end(self) -> float | None:
         """The instant at which the oldest open window closes, or None. Past ones are not reported again."""
@@ -134,7 +150,7 @@ class CallQueue(Generic[CallT]):
     def leave(self, now: float) -> CallBatch[CallT] | None:
         """The batch that a free place runs now; None when nothing waits, or what waits may wait for more."""
         calls = self._batcher.next_batch(now)
-        return CallBatch(calls) if calls else None
+        return CallBatch(calls, now) if calls else None
 
     def withdraw(self, call: CallT) -> CallBatch[CallT] | None:
         """Takes a call back whose caller went away; returns its batch when nobody waits for that any more."""
@@ -146,9 +162,16 @@ class CallQueue(Generic[CallT]):
         batch.wanted -= 1
         return None if batch.wanted else batch
 
-    def over(self, batch: CallBatch[CallT]) -> None:
-        """Says that a batch has ended: its calls cannot be withdrawn any more."""
+    def over(self, batch: CallBatch[CallT], answered_at: float | None = None) -> None:
+        """Says that a batch has ended: its calls cannot be withdrawn any more.
+
+        Args:
+            batch: which.
+            answered_at: the instant in seconds; None when it was not run to its end.
+        """
         batch.calls = []
+        if self._linger is not None and answered_at is not None:
+            self._linger.ended(batch.size, answered_at - batch.left_at, answered_at)
 
     def check_integrity(self) -> None:
         """Verifies every count. For tests.
