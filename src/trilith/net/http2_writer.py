@@ -15,6 +15,8 @@ from typing import Final, Protocol
 from trilith.wire.http2 import Http2Connection
 
 _BUDGET_BYTES: Final = 256 << 10
+_LAST_BYTES: Final = 4 << 20
+"""Of bodies when the connection closes: what ends them is behind them."""
 _SOCKET_BUFFER_BYTES: Final = 512 << 10
 _MAX_READY_CHUNKS: Final = 512
 _LINGER_S: Final = 1.0
@@ -120,7 +122,7 @@ class SocketWriter:
         """
         if self.closing:
             return
-        self._write()
+        self._write(_LAST_BYTES)
         self.closing = True
         self._stuck_since = time.monotonic()  # the write timeout bounds the closing as well
         if linger and self._transport.can_write_eof():
@@ -150,8 +152,8 @@ class SocketWriter:
             self._lingering = False
             self._transport.close()
 
-    def _write(self) -> None:
-        output = self._http2.take_output(_BUDGET_BYTES)
+    def _write(self, budget_bytes: int = _BUDGET_BYTES) -> None:
+        output = self._http2.take_output(budget_bytes)
         if output:
             self._counters.bytes_sent += len(output)
             self._transport.write(output)

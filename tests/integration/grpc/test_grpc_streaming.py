@@ -198,6 +198,18 @@ def test_a_drain_lets_polite_streams_end_and_cuts_the_others(streams, connect):
     assert server.app.cancelled.wait(10)
 
 
+def test_the_end_of_a_drain_is_told_to_a_client_that_read_nothing(streams, connect):
+    server = streams()
+    call = connect(server.target, **{"grpc.http2.bdp_probe": 0}).unary_stream("/s/Forever")(b"")
+    next(call)
+    assert server.run(server.server.drain(0.5)) == 1
+    with pytest.raises(grpc.RpcError) as caught:
+        list(call)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert "stopping" in caught.value.details()
+    assert server.app.cancelled.wait(10)
+
+
 def test_many_messages_to_a_method_that_takes_one(streams, connect):
     with pytest.raises(grpc.RpcError) as caught:
         connect(streams().target).stream_unary("/s/Echo")(iter([b"a", b"b"]), timeout=20)

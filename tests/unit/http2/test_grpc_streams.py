@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 from grpc_memory import MemoryClient
-from http2_wire import parse_frames
+from hpack import Decoder
+from http2_wire import REQUEST, parse_frames
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,16 @@ def with_tasks(client):
     """The handlers of this client run on the loop of the test."""
     client.loop.create_task = asyncio.get_running_loop().create_task
     return client
+
+
+def endings(written):
+    """The statuses of the answers that ended, and the codes of resets, by stream."""
+    ended = {
+        stream: next(value for name, value in map(tuple, Decoder().decode(payload, raw=True)) if name == b"grpc-status")
+        for kind, flags, stream, payload in written
+        if kind == f.HEADERS and flags & f.END_STREAM
+    }
+    return ended, {stream: f.u32(payload) for kind, _, stream, payload in written if kind == f.RST_STREAM}
 
 
 def test_messages_are_answered_as_they_come():
@@ -299,8 +310,8 @@ def test_a_deadline_in_mid_stream():
         client.written()
         client.server._on_deadline()
         written = client.written()
-        resets = {stream: f.u32(payload) for kind, _, stream, payload in written if kind == f.RST_STREAM}
-        assert resets == {1: ErrorCode.NO_ERROR, 3: ErrorCode.CANCEL}  # 3 had octets that no window lets out
+        # 3 had octets that no window lets out: they are dropped.
+        assert endings(written) == ({1: b"4", 3: b"4"}, {1: ErrorCode.NO_ERROR, 3: ErrorCode.NO_ERROR})
         with pytest.raises(Cancelled):
             await sending
         assert client.state.counters.outcomes[GrpcStatus.DEADLINE_EXCEEDED] == 2
@@ -368,6 +379,49 @@ def test_a_connection_of_age_is_drained_and_then_cut():
     assert f.HEADERS in [kind for kind, *_ in written]
     assert client.transport.closed
     assert client.state.counters.outcomes[GrpcStatus.UNAVAILABLE] == 1
+
+
+@pytest.mark.parametrize(("size", "sent"), [(100, 105), (70_000, 65_535)])
+def test_a_deadline_is_a_status_though_messages_wait(size, sent):
+    """What the client has room for goes before it; what it has no room for, it does not wait for."""
+
+    async def main():
+        client = with_tasks(stream_client())
+        client.send(client.headers(1, [*REQUEST, (b"grpc-timeout", b"1S")]))
+        [call] = client.calls
+        if size > sent:  # the window is full when the time is over
+            call.send_now(b"z" * size)
+            written = client.written()
+        else:
+            written = []
+            call.send_now(b"z" * size)
+        call.deadline = 0.0
+        client.loop.timers[0].callback()
+        written += client.written()
+        assert sum(len(payload) for kind, _, _, payload in written if kind == f.DATA) == sent
+        assert endings(written) == ({1: b"4"}, {1: ErrorCode.NO_ERROR})
+        assert client.state.counters.outcomes[GrpcStatus.DEADLINE_EXCEEDED] == 1
+        assert call.cancelled
+        assert client.server._http2.open_streams == 0
+        assert client.server._http2.waiting_bytes == 0
+
+    run(main())
+
+
+def test_the_end_of_a_drain_is_a_status_though_messages_wait():
+    async def main():
+        client = with_tasks(stream_client())
+        client.send(f.window_update_frame(0, 1 << 24) + client.headers(1) + client.headers(3) + client.headers(5))
+        for call, size in zip(client.calls, (100, 70_000, 0), strict=True):
+            call.send_now(b"z" * size)
+        client.server.cut()
+        assert client.transport.closed
+        ended, resets = endings(parse_frames(client.transport.written))
+        assert ended == {1: b"14", 3: b"14", 5: b"14"}
+        assert set(resets.values()) == {ErrorCode.NO_ERROR}
+        assert all(call.cancelled for call in client.calls)
+
+    run(main())
 
 
 def test_an_answer_over_the_limit():

@@ -16,7 +16,7 @@ from trilith.errors import Draining, TrilithError, Unsupported
 from trilith.net.grpc import answers
 from trilith.net.grpc.call import CallState, GrpcCall
 from trilith.net.grpc.deadlines import DeadlineTimer
-from trilith.net.grpc.dispatch import cancel, tell_drain
+from trilith.net.grpc.dispatch import tell_drain
 from trilith.net.grpc.intake import Intake
 from trilith.net.grpc.lifetime import Due, Lifetime
 from trilith.net.grpc.sending import CallSender
@@ -27,7 +27,6 @@ from trilith.net.http2_stalls import StallWatch
 from trilith.net.http2_writer import SocketWriter
 from trilith.wire.grpc_messages import PREFIX_BYTES
 from trilith.wire.grpc_request import NOT_GRPC, call_head
-from trilith.wire.grpc_status import grpc_status
 from trilith.wire.http2 import (
     ConnectionFailed,
     ConnectionState,
@@ -293,9 +292,8 @@ class GrpcConnection(asyncio.Protocol):
         """Ends all calls with UNAVAILABLE, and closes."""
         error = Draining("the server is stopping: send the call to another one")
         for call in list(self._calls.values()):
-            if call.stream_id in self._calls:
-                self._sender.send_failure(call, grpc_status(error), error.message)
-                cancel(call)
+            if call.stream_id in self._calls:  # an earlier one's `on_cancel` may have answered this one
+                self._sender.cut_short(call, error)
         self._writer.close()
 
     def abort(self) -> None:

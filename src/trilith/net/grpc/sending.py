@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from trilith.errors import Cancelled, DeadlineExceeded, PayloadTooLarge, QueueFull
+from trilith.errors import Cancelled, DeadlineExceeded, PayloadTooLarge, QueueFull, TrilithError
 from trilith.net.grpc import answers
 from trilith.net.grpc.call import GrpcCall
 from trilith.net.grpc.dispatch import cancel
@@ -180,14 +180,16 @@ class CallSender:
 
     def expire(self, call: GrpcCall) -> None:
         """The deadline has passed."""
-        if self._http2.pending_bytes(call.stream_id):
-            # The status would have to wait behind them, for a client that waits no more.
-            del self.calls[call.stream_id]
-            self._http2.reset(call.stream_id, ErrorCode.CANCEL)
-            self._ended(call, GrpcStatus.DEADLINE_EXCEEDED)
-        else:
-            error = DeadlineExceeded("the call's deadline passed before there was an answer")
-            self.send_failure(call, grpc_status(error), error.message)
+        self.cut_short(call, DeadlineExceeded("the call's deadline passed before there was an answer"))
+
+    def cut_short(self, call: GrpcCall, error: TrilithError) -> None:
+        """Ends a call with a status that waits for no window, and takes it from the application."""
+        make = answers.failure_trailers if call.head_sent else answers.failure
+        status = grpc_status(error)
+        del self.calls[call.stream_id]
+        trailers = make(status, error.message, (), self._http2.max_header_list_bytes)
+        self._http2.cut_short(call.stream_id, trailers)
+        self._ended(call, status)
         cancel(call)
 
     def drop_unread(self, stalled: Sequence[int]) -> None:

@@ -128,6 +128,16 @@ class Http2Connection:
             stream.reset_at_end = not read_on
             self._outbound.headers(stream, encoded, end_stream=True)
 
+    def cut_short(self, stream_id: int, trailers: EncodedHeaders) -> None:
+        """Ends an answer now. What still waits of its body goes before the end only if the peer has room for it.
+
+        A peer that reads nothing would not hear of the end otherwise.
+        """
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            self._outbound.drop_what_must_wait(stream)
+            self.send_headers(stream_id, trailers)
+
     def begin(self, stream_id: int, head: EncodedHeaders) -> None:
         """The head of an answer that comes in parts."""
         stream = self._streams.get(stream_id)

@@ -116,6 +116,14 @@ class Outbound:
             self.ready.append(frames.frame(frames.DATA, frames.END_STREAM, stream.stream_id))
             self._sent(stream, StreamInput.SEND_END)
 
+    def drop_what_must_wait(self, stream: Stream) -> None:
+        """Drops the body that waits in a stream unless all that waits can go out: what comes behind it is urgent.
+
+        What goes out needs no window to be opened by the peer. In the windows of others on the connection it counts.
+        """
+        if self.waiting_bytes > self.window or stream.pending_bytes > stream.send_window:
+            self._drop(stream)
+
     def widen(self, stream: Stream | None, increment: int) -> None:
         """A WINDOW_UPDATE came, for a stream or (None) for the connection.
 
@@ -152,10 +160,15 @@ class Outbound:
 
     def forget(self, stream: Stream) -> None:
         """The stream was reset: what waits in it is dropped."""
+        self._drop(stream)
+
+    def _drop(self, stream: Stream) -> None:
         stream.pending = None
         self.waiting_bytes -= stream.pending_bytes
         stream.pending_bytes = 0
+        stream.wants_room = False
         if stream.scheduled:
+            stream.scheduled = False
             self._blocked.remove(stream)
 
     def abandon(self) -> None:
