@@ -61,9 +61,18 @@ class BatchExecution:
             self._fail(call, hosted, error)
             return None
 
-    async def answer(self, hosted: HostedMethod, calls: list[ServiceCall], items: list[Item]) -> None:
+    async def answer(self, hosted: HostedMethod, calls: Sequence[ServiceCall], items: Sequence[Item]) -> None:
         """Runs the decoded calls together, and answers each by itself."""
         shared = _shared_context(hosted.where, calls)
+        try:
+            await self._answer(hosted, shared, calls, items)
+        finally:
+            if shared.folder is not None:  # elsewhere: the method may have put much into it
+                asyncio.get_running_loop().run_in_executor(None, shared.folder.remove)
+
+    async def _answer(
+        self, hosted: HostedMethod, shared: Context, calls: Sequence[ServiceCall], items: Sequence[Item]
+    ) -> None:
         enter(shared, any(call.meta.trace for call in calls))
         results = await self._execute(hosted, shared, calls, items)
         logged: set[int] = set()
@@ -127,12 +136,15 @@ def _caught(function: Callable[..., Any], positional: list[Any], named: dict[str
 
 
 def _shared_context(where: str, calls: Sequence[ServiceCall]) -> Context:
-    """The context that a batch runs in: it ends when the last of its calls must, and gathers the calls made for all."""
+    """The context that a batch runs in: it ends when the last of its calls must, and gathers the calls made for all.
+
+    Of what the callers sent it has nothing, not even when there is one: a method must not rely on being alone.
+    """
     deadlines = [call.context.deadline for call in calls]
     first = calls[0].context
     return Context(
         request_id=first.request_id,
         timeline=Timeline(f"batch {where}", _FLOOR),
         deadline=max(deadline for deadline in deadlines if deadline is not None),
-        headers=first.headers if len(calls) == 1 else {},
+        temporary_files=first.temporary_files,
     )

@@ -18,6 +18,7 @@ from trilith.wire.calls import NATIVE_CONTENT_TYPE, CallMeta, ResultMeta, pack_m
 class Says:
     def __init__(self) -> None:
         self.folders: list[pathlib.Path] = []
+        self.heard: list[dict[str, str]] = []
         self.begun = asyncio.Event()
 
     @trilith.api
@@ -66,6 +67,23 @@ class Says:
     @trilith.api(batch=trilith.Batch(max_size=8))
     async def together(self, words: list[str]) -> list[str]:
         trilith.context().status = 201
+        return words
+
+    @trilith.api(batch=trilith.Batch(max_size=8))
+    async def writes_together(self, words: list[str]) -> list[str]:
+        return self.keep(words)
+
+    @trilith.api(batch=trilith.Batch(max_size=8))
+    def writes_together_in_thread(self, words: list[str]) -> list[str]:
+        return self.keep(words)
+
+    def keep(self, words: list[str]) -> list[str]:
+        folder = trilith.context().temp_dir
+        (folder / "words").write_text("".join(words))
+        self.folders.append(folder)
+        self.heard.append(dict(trilith.context().headers))
+        if "bad" in words:
+            raise ValueError("bad")
         return words
 
     @trilith.api
@@ -190,6 +208,29 @@ def test_a_temporary_folder_ends_with_its_call(serve, method, tmp_path):
     [folder] = serve(Says, scenario)
     assert folder.parent == tmp_path / "server" / "replica"
     assert list(folder.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("method", ["writes_together", "writes_together_in_thread"])
+@pytest.mark.parametrize("words", [["a"], ["a", "b"], ["a", "bad"]])
+def test_the_temporary_folder_of_a_batch_is_the_replicas_and_ends_with_it(serve, caplog, method, words, tmp_path):
+    async def scenario(hosted):
+        hosted.host._uploads = tmp_path / "server" / "replica"
+        (tmp_path / "server").mkdir()
+        await hosted.batch(method, [b'{"words":"%s"}' % word.encode() for word in words])
+        await hosted.idle()
+        return hosted.host.instance
+
+    [folder] = serve(Says, scenario).folders
+    assert folder.parent == tmp_path / "server" / "replica"
+    assert list(folder.parent.iterdir()) == []
+
+
+def test_the_context_of_a_batch_has_no_headers_not_even_of_one_call(serve):
+    async def scenario(hosted):
+        await hosted.call("writes_together", b'{"words":"a"}', accept="application/json")
+        return hosted.host.instance.heard
+
+    assert serve(Says, scenario) == [{}]
 
 
 def test_a_temporary_folder_ends_with_a_call_that_is_taken_back(serve):
