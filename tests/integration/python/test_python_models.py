@@ -152,7 +152,7 @@ def test_one_request_fails_and_the_others_do_not(repository, run):
     run(main())
 
 
-AT = r"\n\nAt:\n  .*model\.py\(\d+\): execute"
+AT = r"\n\nAt:\n  echo/1/model\.py\(\d+\): execute"
 ONCE = """
 
 class TritonPythonModel(Echo):

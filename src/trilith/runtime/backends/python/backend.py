@@ -41,7 +41,7 @@ from trilith.runtime.backends.python.completion import signature_of
 from trilith.runtime.backends.python.counted import CountedByModels
 from trilith.runtime.backends.python.loading import Loading, hear, life_limits
 from trilith.runtime.backends.python.messages import Question, Serve, TakenBack, Told
-from trilith.runtime.backends.python.process import InstanceProcess
+from trilith.runtime.backends.python.process import BUSY_TIMEOUT_S, FINALIZE_TIMEOUT_S, InstanceProcess
 from trilith.runtime.backends.python.supervision import (
     InstanceState,
     KillProcess,
@@ -52,8 +52,6 @@ from trilith.runtime.signature import Offer
 from trilith.runtime.spec import ModelSpec
 from trilith.runtime.unexpected import unexpected
 
-FINALIZE_TIMEOUT_S: Final = 30.0
-BUSY_TIMEOUT_S: Final = 1.0
 READY_TIMEOUT_S: Final = 5.0
 _MOST_AHEAD_BYTES: Final = 128 * 1024  # of what is sent ahead of the next one
 _TICK_S: Final = 0.1  # while something runs: how soon a model sees that a caller went away
@@ -117,13 +115,13 @@ class PythonBackend(RequestBackend):
         self._loading.installer.on_heard = heard
 
     def give_up(self, reason: str) -> None:
-        """See `RequestBackend.give_up`: the process is killed, and what makes its environment."""
+        """See `RequestBackend.give_up`: the process is ended, and what makes its environment."""
         self._loading.installer.stop(reason)
         with self._closing:
             self._closed = True
             process = self._process
         if process is not None:
-            process.kill(reason)
+            process.give_up(reason)
 
     def _start(self, *, complete: bool) -> InstanceProcess:
         process = self._loading.new_process(self._exited, self._asks, self._says_ready)

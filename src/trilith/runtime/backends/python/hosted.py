@@ -35,6 +35,7 @@ from trilith.wire.tensors import Buffer
 
 _CLASS: Final = "TritonPythonModel"
 _MODULE: Final = "model"
+_PACKAGES: Final = ("/site-packages/", "/dist-packages/")
 _BF16: Final = str(DataType.BF16)
 _LONGEST_PARAMETERS: Final = 1 << 20
 _LONGEST_CONFIG: Final = 16 << 20
@@ -42,6 +43,9 @@ _LONGEST_CONFIG: Final = 16 << 20
 
 class HostedModel:
     """One instance of the model.
+
+    Attributes:
+        folder: where the model lies.
 
     Raises:
         TritonModelException: the file has no such class.
@@ -51,6 +55,7 @@ class HostedModel:
     def __init__(self, begin: Begin) -> None:
         self._begin = begin
         self._model: Any = None
+        self.folder = begin.repository
         path = Path(begin.path)
         Place.model_dir = Path(begin.folder)
         sys.path.append(str(path.parent))  # a model may import what lies beside it
@@ -149,7 +154,7 @@ class HostedModel:
             try:
                 answer, buffers = self._answers(asked)
             except BaseException as error:  # noqa: BLE001 - a model's objects are the user's code
-                answer, buffers = BatchAnswer([], described(error)), []
+                answer, buffers = BatchAnswer([], described(error, self.folder)), []
             on_late(answer, buffers)
 
         missing = _Countdown(len(replies), answer_late)
@@ -205,7 +210,7 @@ class HostedModel:
         except BaseException as error:  # noqa: BLE001 - a response holds the user's objects, and may be one
             return _refused(
                 f"model '{self._begin.model}': expected a response of tensors and parameters, got one of which "
-                f"reading raised {described(error)}"
+                f"reading raised {described(error, self.folder)}"
             )
 
     def _answer(self, wanted: Sequence[str], response: pb_utils.InferenceResponse) -> tuple[AnswerHead, list[Buffer]]:
@@ -259,19 +264,34 @@ class _Countdown:
             self._on_zero()
 
 
-def described(error: BaseException) -> str:
+def described(error: BaseException, folder: str = "") -> str:
     """An exception as Triton writes it, at most some thousands of characters.
 
     `<Type>: <text>`, an empty line, `At:`, and one line for each place, `file(line): function`.
+
+    Args:
+        error: the exception.
+        folder: of the model. Any client may read this: of what lies there the part from its name on is told, of other
+            modules their own part. "": whole paths.
     """
     text = shortened(f"{type(error).__name__}: {error_text(error)}")
     own = str(Path(__file__).parent)
     places = [
-        f"  {frame.filename}({frame.lineno}): {frame.name}"
+        f"  {_shown(frame.filename, folder)}({frame.lineno}): {frame.name}"
         for frame in reversed(traceback.extract_tb(error.__traceback__))
         if not frame.filename.startswith((own, "<frozen"))
     ]
     return shortened(f"{text}\n\nAt:\n" + "\n".join(places), 2 * LONGEST_TEXT) if places else text
+
+
+def _shown(filename: str, folder: str) -> str:
+    if not folder:
+        return filename
+    path = Path(filename)
+    if path.is_relative_to(folder):
+        return str(Path(Path(folder).name) / path.relative_to(folder))
+    place = next((place for place in _PACKAGES if place in filename), "/")
+    return filename.rpartition(place)[2]
 
 
 def _sendable(tensor: Tensor) -> Array:

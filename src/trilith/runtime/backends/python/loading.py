@@ -122,7 +122,7 @@ class Loading:
             for sample in self._samples:
                 process.ask(sample, self._hear)
         except SetupError as error:
-            process.end(0.0)
+            process.fail()
             process.socket.close()
             if isinstance(error, InvalidConfig):
                 raise

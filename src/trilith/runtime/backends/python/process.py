@@ -6,11 +6,13 @@ Rule 1: the thread that starts a process stays with it to its end. The kernel en
 Rule 2: what the process writes to its standard error is passed on as it is, and its last lines are kept.
 Rule 3: a sign of life is a byte on the lifeline, once a second from a thread of its own. The end of the lifeline tells
     the process to finalize its model and go.
+Rule 4: one that may have initialized its model is asked to go before it is killed; whether it has, it knows better.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -30,9 +32,11 @@ from trilith.core.logs import applied_options
 from trilith.errors import ModelError, SetupError
 from trilith.runtime.backends.python import messages
 from trilith.runtime.backends.python.launch import Launch
-from trilith.runtime.backends.python.messages import Failed, Message, Question, Told
+from trilith.runtime.backends.python.messages import Failed, Initialize, Message, Question, Ready, Told
 from trilith.runtime.backends.python.readiness import ASK, NO, YES
 
+FINALIZE_TIMEOUT_S: Final = 30.0
+BUSY_TIMEOUT_S: Final = 1.0
 _FOREIGN: Final = "does the model write to, or close, file descriptors that it did not open?"
 _KEPT_LINES: Final = 20
 _LONGEST_LINE: Final = 1000
@@ -81,6 +85,10 @@ class InstanceProcess:
         self._partial = b""
         self._kill_reason = ""
         self._ending = False
+        self._may_be_initialized = False
+        self._busy = False  # with what it was asked
+        self._given_up_for = ""
+        self._kill_at: float | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._start_error: OSError | None = None
         self._begun = threading.Event()
@@ -116,13 +124,16 @@ class InstanceProcess:
         Raises:
             SetupError: the process failed or ended instead.
         """
+        self._may_be_initialized |= isinstance(message, Initialize)
+        self._busy = True
         try:
             messages.send(self.socket, message)
             while True:
                 answer = messages.receive(self.socket)
                 if isinstance(answer, Failed):
+                    self._may_be_initialized &= not isinstance(message, Initialize)
                     raise SetupError(answer.text)
-                if isinstance(answer, messages.Completed | messages.Ready):
+                if isinstance(answer, messages.Completed | Ready):
                     return answer
                 hear(answer)
         except (OSError, EOFError) as error:
@@ -130,6 +141,10 @@ class InstanceProcess:
             raise SetupError(f"{self.epitaph()}{self.last_lines()}") from error
         except ModelError as error:
             raise SetupError(error.message) from error
+        finally:
+            self._busy = False
+            if self._kill_at is not None:  # it was given up meanwhile, and finalizes now
+                self._kill_at = time.monotonic() + FINALIZE_TIMEOUT_S
 
     def tell(self, answer: Told) -> None:
         """Answers the question that its model asked. Nothing happens when the process is gone."""
@@ -149,10 +164,24 @@ class InstanceProcess:
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 process.send_signal(signal.SIGKILL)
 
+    def give_up(self, reason: str) -> None:
+        """Ends it, and returns at once. A model that is initialized finalizes first."""
+        if not self._may_be_initialized:
+            self.kill(reason)
+            return
+        self._ending, self._given_up_for = True, reason
+        self._kill_at = time.monotonic() + (BUSY_TIMEOUT_S if self._busy else FINALIZE_TIMEOUT_S)
+        with contextlib.suppress(OSError):
+            self._lifeline.shutdown(socket.SHUT_RDWR)  # the watching thread hears of it, too
+
     def lost(self, reason: str) -> None:
         """It broke what connects it to the runtime: it is killed, unless that is because it ends by itself."""
         if not self._ending and not (self._process is not None and _is_exiting(self._process.pid)):
             self.kill(f"{reason}; {_FOREIGN}")
+
+    def fail(self) -> None:
+        """Ends one that did not do what it was asked."""
+        self.end(FINALIZE_TIMEOUT_S if self._may_be_initialized else 0.0)
 
     def end(self, timeout_s: float) -> None:
         """Lets it finalize its model, and kills it when that takes longer than `timeout_s` seconds."""
@@ -247,13 +276,25 @@ class InstanceProcess:
             if exit_fd is not None:
                 undo.callback(os.close, exit_fd)
                 poll.register(exit_fd, select.POLLIN)
-            timeout_ms = None if exit_fd is not None else _LOOK_S * 1e3
+            look_s = math.inf if exit_fd is not None else _LOOK_S
             while process.poll() is None:
-                for descriptor, _ in poll.poll(timeout_ms):
+                for descriptor, _ in poll.poll(self._poll_ms(look_s)):
                     if descriptor in readers and not readers[descriptor]():
                         poll.unregister(descriptor)
             while self._read_errors(errors):
                 pass
+
+    def _poll_ms(self, look_s: float) -> float | None:
+        """How long nothing needs to be looked at; None: until something happens. Kills it when its time has come."""
+        kill_at = self._kill_at
+        if kill_at is not None:
+            left_s = kill_at - time.monotonic()
+            if left_s <= 0.0:
+                self._kill_at = None
+                self.kill(self._given_up_for)
+            else:
+                look_s = min(look_s, left_s)
+        return None if look_s == math.inf else look_s * 1e3 + 1
 
     def _read_errors(self, descriptor: int) -> int:
         """Passes on and keeps what there is; the bytes read. A readable descriptor without any is at its end."""

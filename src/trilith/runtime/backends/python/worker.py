@@ -4,6 +4,8 @@ Rule 1: everything of the model runs on the main thread, with no event loop runn
     works inside `execute`. The loop runs between executions, until the next call has come.
 Rule 2: a thread says once a second that this process lives, whatever the model does.
 Rule 3: nothing that the model raises ends the process; what the model does to it (`os._exit`, a signal) does.
+Rule 4: a model whose `initialize` has returned finalizes, whatever comes after: a failed warm-up, the end before it was
+    told to serve, the end amid an execution. One that is told to end earlier ends there, in the middle of it.
 """
 
 from __future__ import annotations
@@ -54,6 +56,8 @@ from trilith.wire.tensors import Buffer
 
 _SIGN_OF_LIFE_S: Final = 1.0
 _CATCH_UP_S: Final = 0.001
+_LEAVE_S: Final = 1.0  # for the answers that are on their way
+_JUST_INITIALIZED_S: Final = 0.1  # `initialize` may have returned a moment ago, on the other thread
 _CALLS_AT_A_TIME: Final = 32  # at most; how many there are, the runtime decides
 
 
@@ -67,9 +71,11 @@ class Worker:
             self._loop = asyncio.new_event_loop()
         self._calls: deque[IncomingCall] = deque()
         self._taken_back: dict[int, set[int]] = {}  # by call, for those that are not answered: which of its requests
+        self._folder = ""
         self._stopping = False
         self._serving = False
-        self._initialized: HostedModel | None = None
+        self._initialized = threading.Event()
+        self._hosted: HostedModel | None = None  # once it is initialized
         self._peer: Peer | None = None
         self._writing = Writing(self._flush)
         self._readiness: Readiness | None = None
@@ -79,45 +85,64 @@ class Worker:
         forks.watch_loop(self._loop)
         Outlet.tell = self._tell_early
         threading.Thread(target=self._live, name="trilith sign of life", daemon=True).start()
-        hosted = self._load()
+        shall_serve = self._load()
+        hosted = self._hosted
         if hosted is None:
             return
-        settle_collector()
-        watch_growth(self._loop)
-        asyncio.set_event_loop(None)
-        self._serve(hosted)
-        hosted.finalize()
+        try:
+            if shall_serve:
+                settle_collector()
+                watch_growth(self._loop)
+                asyncio.set_event_loop(None)
+                self._serve(hosted)
+        finally:
+            hosted.finalize()
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
-    def _load(self) -> HostedModel | None:
+    def _load(self) -> bool:
+        """Loads the model; whether it shall serve."""
         try:
-            begin = messages.receive(self._socket)
+            begin = self._hear()
             if not isinstance(begin, Begin):
                 raise ModelError(f"expected to be told which model to load, got {type(begin).__name__}")
-            self._model = begin.model
+            self._model, self._folder = begin.model, begin.repository
             hosted = HostedModel(begin)
             forks.end_if_forked()
-            messages.send(self._socket, Completed(config=hosted.completed_config()))
-            initialize = messages.receive(self._socket)
+            self._say(Completed(config=hosted.completed_config()))
+            initialize = self._hear()
             if not isinstance(initialize, Initialize):
                 raise ModelError(f"expected to be told to initialize, got {type(initialize).__name__}")
             hosted.initialize(initialize.config)
+            self._hosted = hosted
+            self._initialized.set()
             forks.end_if_forked()
             self._readiness = Readiness(self._lifeline, hosted.says_ready)
-            self._initialized = hosted
-            messages.send(self._socket, Ready(asks=hosted.asks_ready))
-            while not isinstance(message := messages.receive(self._socket), Serve):
+            self._say(Ready(asks=hosted.asks_ready))
+            while not isinstance(message := self._hear(), Serve):
                 self._warm(hosted, message)
-                messages.send(self._socket, Ready())
+                self._say(Ready())
             self._writing.together = message.repeatable
-        except EOFError:  # nobody wants the model any more; if it is initialized, it finalizes
-            return self._initialized
+        except _UnwantedError:
+            return False
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
             forks.end_if_forked()
-            messages.send(self._socket, Failed(text=described(error)))
-            return None
-        return hosted
+            with contextlib.suppress(OSError):
+                messages.send(self._socket, Failed(text=described(error, self._folder)))
+            return False
+        return True
+
+    def _hear(self) -> Message:
+        try:
+            return messages.receive(self._socket)
+        except EOFError as error:
+            raise _UnwantedError from error
+
+    def _say(self, message: Message) -> None:
+        try:
+            messages.send(self._socket, message)
+        except OSError as error:
+            raise _UnwantedError from error
 
     def _warm(self, hosted: HostedModel, message: Message) -> None:
         if not isinstance(message, Warm):
@@ -141,8 +166,7 @@ class Worker:
 
     def _serve(self, hosted: HostedModel) -> None:
         loop = self._loop
-        if not self._stopping:
-            loop.call_soon(self._connect)
+        loop.call_soon(self._connect)
         while not self._stopping:
             loop.run_forever()  # until a call has come, or the end
             while self._calls:
@@ -155,7 +179,14 @@ class Worker:
                 del call
                 self._writing.write()
         if self._peer is not None:
-            loop.run_until_complete(self._peer.close(1.0))
+            self._leave(self._peer)
+
+    def _leave(self, peer: Peer) -> None:
+        """Ends the connection in order. What stops the loop meanwhile (a call that comes, say) stops it to go on."""
+        leaving = self._loop.create_task(peer.close(_LEAVE_S))
+        leaving.add_done_callback(lambda _: self._loop.stop())
+        while not leaving.done():
+            self._loop.run_forever()
 
     def _flush(self) -> None:
         if self._peer is not None:
@@ -221,7 +252,7 @@ class Worker:
             finally:
                 self._writing.take_back()
         except BaseException as error:  # noqa: BLE001 - a model is the user's code; `sys.exit` raises too
-            answered = BatchAnswer([], described(error)), []
+            answered = BatchAnswer([], described(error, self._folder)), []
         forks.end_if_forked()
         if answered is None:
             return False
@@ -232,7 +263,7 @@ class Worker:
         try:
             meta = encode_answer(answer)
         except BaseException as error:  # noqa: BLE001 - values of the user's own classes
-            meta, buffers = encode_answer(BatchAnswer([], described(error))), []
+            meta, buffers = encode_answer(BatchAnswer([], described(error, self._folder))), []
         call.result(meta, buffers)
         self._taken_back.pop(call.id, None)
 
@@ -257,13 +288,17 @@ class Worker:
                         break
                     if self._readiness is not None:
                         self._readiness.ask()
-        if self._initialized is None:
+        if not self._initialized.wait(_JUST_INITIALIZED_S):
             os._exit(0)  # it still loads, and nobody wants it any more
         self._stopping = True
         self._loop.call_soon_threadsafe(self._stop)
         if not self._serving:
             with contextlib.suppress(OSError):  # it is closed already
                 self._socket.shutdown(socket.SHUT_RD)  # it may be waiting there to be told to serve
+
+
+class _UnwantedError(Exception):
+    """The runtime has ended the dialogue: nobody wants the model any more."""
 
 
 class Asking:
