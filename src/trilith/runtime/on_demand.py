@@ -3,7 +3,8 @@
 Rule 1: what comes and goes is decided in `residents`; this file does it.
 Rule 2: everyone who waits for a model is told once: that it is there, why it cannot be loaded, or that it takes too
     long. A load that has begun goes on without them; one that waits is dropped with the last of them.
-Rule 3: everything here runs on the loop's thread.
+Rule 3: everything here runs on the loop's thread, which never waits for a disk: a name that nobody has asked for yet is
+    first looked for in a thread (`looks`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from trilith.core.clock import Clock
 from trilith.errors import Bug, Conflict, Draining, NoReadyReplica, QueueFull, TrilithError
 from trilith.runtime.keeper import ModelKeeper
 from trilith.runtime.loading import LoadFailed
+from trilith.runtime.looks import Looks
 from trilith.runtime.public_cause import public_cause
 from trilith.runtime.residents import Load, Residents
 
@@ -50,6 +52,7 @@ class OnDemand:
 
     Args:
         keeper: loads and unloads.
+        looks: finds out whether there is a model of a name that nobody has asked for yet.
         most: models in memory at a time; None for no bound. Those that were loaded otherwise do not count.
         wait_s: how long whoever wants a model waits for it, in seconds.
         clock: tells the time.
@@ -57,9 +60,17 @@ class OnDemand:
     """
 
     def __init__(
-        self, keeper: ModelKeeper, *, most: int | None, wait_s: float, clock: Clock, loop: asyncio.AbstractEventLoop
+        self,
+        keeper: ModelKeeper,
+        looks: Looks,
+        *,
+        most: int | None,
+        wait_s: float,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._keeper = keeper
+        self._looks = looks
         self._residents = Residents(most=most)
         self._wait_s = wait_s
         self._clock = clock
@@ -72,9 +83,21 @@ class OnDemand:
         self._timer: asyncio.TimerHandle | None = None
 
     def absent(self, name: str) -> bool:
-        """Whether the model is not in memory, and would be loaded if somebody wanted it."""
+        """Whether the model is not in memory. If somebody wants it, it is loaded: if there is such a model."""
         keeper = self._keeper
-        return keeper.open and (name, "") not in keeper.routes and (name in keeper.models or keeper.roots.holds(name))
+        return keeper.open and (name, "") not in keeper.routes
+
+    async def obtainable(self, name: str) -> bool:
+        """Whether there is a model of that name that is absent.
+
+        Raises:
+            CapacityError: the disk does not say so now.
+        """
+        return self.absent(name) and (name in self._keeper.models or await self._looks.look(name))
+
+    def seems_obtainable(self, name: str) -> bool:
+        """The same by what was seen last, without waiting: for who asks again."""
+        return self.absent(name) and (name in self._keeper.models or self._looks.saw(name))
 
     def used(self, name: str) -> None:
         """A request for a model that is in memory."""
@@ -96,9 +119,25 @@ class OnDemand:
             return None
         waiter = Waiter(self, name, on_loaded, self._loop.call_later(self._wait_s, self._too_late, name))
         waiting.append(waiter)
-        self._residents.want(name)
-        self._look()
+        if name in self._keeper.models:
+            self._residents.want(name)
+            self._look()
+        elif len(waiting) == 1:
+            self._spawn(self._look_for(name))
         return waiter
+
+    async def _look_for(self, name: str) -> None:
+        """Loads a model that nobody has asked for yet, if there is one."""
+        try:
+            there = await self._looks.look(name)
+            if not there:
+                self._keeper.refuse_unknown(name, "")
+        except TrilithError as error:
+            self._tell(name, error)
+            return
+        if name in self._waiting:
+            self._residents.want(name)
+            self._look()
 
     def leave(self, waiter: Waiter) -> None:
         """See `Waiter.cancel`."""
@@ -215,7 +254,8 @@ class OnDemand:
     def _too_late(self, name: str) -> None:
         """The first of those who wait has waited for as long as it may."""
         waiter = self._waiting[name].pop(0)
-        doing = self._keeper.doing(name) or "other models are busy, and have its place"
+        others = "it is being looked for" if self._looks.running(name) else "other models are busy, and have its place"
+        doing = self._keeper.doing(name) or others
         waiter.on_loaded(
             NoReadyReplica(
                 f"Request for unknown model: '{name}' is not at ready state: it was wanted {self._wait_s:g} s ago and "

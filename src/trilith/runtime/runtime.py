@@ -38,6 +38,7 @@ from trilith.runtime.handle import ModelHandle
 from trilith.runtime.keeper import ModelKeeper
 from trilith.runtime.load_threads import LoadStatistics, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
+from trilith.runtime.looks import Looks
 from trilith.runtime.on_demand import OnDemand, OnLoaded, Waiter
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.remembered import LoadMemory, RememberedLoad, to_resume
@@ -51,6 +52,8 @@ from trilith.runtime.steps import LoadRules
 from trilith.runtime.ticket import OnDone, Ticket
 from trilith.telemetry import Snapshot
 
+_LOOKERS: Final = 2  # threads that look for names
+_LAST_LOOKS_S: Final = 0.5
 _PLANNERS: Final = 4  # threads that read configurations, and fetch from repositories behind URLs
 
 
@@ -112,7 +115,8 @@ class Runtime:
         self._loop = asyncio.get_running_loop()
         self._keeper.starting = True
         config = self._config
-        start = at_start(await self.repository.look(), config.mode, config.load_at_start, on_demand=config.on_demand)
+        listing = await self.repository.look()
+        start = at_start(listing, config.mode, config.load_at_start, on_demand=config.on_demand)
         left = {entry.name: entry for entry in await self._memory.read(start)}
         names = to_resume(start, left.values())
         self._declared.update(names)
@@ -120,9 +124,13 @@ class Runtime:
         self._outbox = Outbox(self._loop)
         threads = LoadThreads(self._config.load_threads, self._clock, self._loop)
         planners = LoadThreads(_PLANNERS, self._clock, self._loop)
+        lookers = LoadThreads(_LOOKERS, self._clock, self._loop)
+        looks = Looks(self._keeper.roots.holds, lookers, timeout_s=config.load_on_demand_wait_s, known=listing)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(threads.close, self._config.drain_timeout_s)
             stack.push_async_callback(planners.close, self._config.drain_timeout_s)
+            stack.push_async_callback(lookers.close, _LAST_LOOKS_S)
+            stack.push_async_callback(looks.stop)
             stack.callback(self.models_ended.set)
             stack.push_async_callback(self.repository.settled, self._config.drain_timeout_s)
             stack.push_async_callback(self._keeper.stop)
@@ -139,6 +147,7 @@ class Runtime:
             if config.on_demand:
                 self._demand = OnDemand(
                     self._keeper,
+                    looks,
                     most=config.max_loaded_models,
                     wait_s=config.load_on_demand_wait_s,
                     clock=self._clock,
@@ -273,8 +282,23 @@ class Runtime:
         return served.submit(request, context, on_done)
 
     def absent(self, name: str) -> bool:
-        """Whether a model is not in memory, and is loaded when somebody wants it; see `RuntimeConfig.on_demand`."""
+        """Whether a model is not in memory, and is loaded when somebody wants it; see `RuntimeConfig.on_demand`.
+
+        No disk is asked: whether there is a model of that name is found out when somebody wants it.
+        """
         return self._demand is not None and self._demand.absent(name)
+
+    async def obtainable(self, name: str) -> bool:
+        """Whether a model is absent, and in a repository.
+
+        Raises:
+            CapacityError: the disk does not say so now.
+        """
+        return self._demand is not None and await self._demand.obtainable(name)
+
+    def seems_obtainable(self, name: str) -> bool:
+        """The same by what was seen last, without waiting; the disk is asked for whoever asks next."""
+        return self._demand is not None and self._demand.seems_obtainable(name)
 
     def want(self, name: str, on_loaded: OnLoaded) -> Waiter | None:
         """Begins to load a model that is absent; `on_loaded` is told when it is there, or why it is not.

@@ -15,6 +15,7 @@ from trilith.runtime import ModelState, Runtime, RuntimeConfig
 from trilith.runtime.on_demand import MOST_WAITING
 from trilith.runtime.protocol import describe
 from trilith.runtime.protocol.grpc_services import model_health
+from trilith.runtime.roots import Roots
 from trilith.testing.backends import kind_of
 
 
@@ -256,6 +257,105 @@ def test_so_many_wait_and_no_more(repository, serve, run, made, go):
             with pytest.raises(QueueFull, match="requests wait for model 'a' to load"):
                 await runtime.infer(request("a"))
         assert {type(each) for each in await asyncio.gather(*asked, return_exceptions=True)} == {Draining}
+
+    run(main())
+
+
+class Disk:
+    """Says whether the repositories hold a model, when it does."""
+
+    def __init__(self, monkeypatch):
+        self.answers = threading.Event()
+        self.answers.set()
+        self.asked = []
+        self._real = Roots.holds
+        monkeypatch.setattr(Roots, "holds", lambda roots, name: self.holds(roots, name))
+
+    def holds(self, roots, name):
+        self.asked.append((name, threading.current_thread()))
+        self.answers.wait()
+        return self._real(roots, name)
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    found = Disk(monkeypatch)
+    yield found
+    found.answers.set()
+
+
+def test_a_disk_that_hangs_holds_up_who_asks_it_alone(repository, serve, run, made, disk):
+    for name in ("a", "b", "c"):
+        write(repository, name)
+
+    async def main():
+        async with serve(repository) as runtime:
+            await runtime.infer(request("a"))
+            disk.answers.clear()
+            b = [asyncio.ensure_future(runtime.infer(request("b"))) for _ in range(20)]
+            nope = [asyncio.ensure_future(runtime.infer(request("nope"))) for _ in range(20)]
+            ready = asyncio.ensure_future(describe.takes_requests(runtime, "c", ""))
+            health = model_health(runtime, draining=lambda: False)
+            assert health("c"), "it was there when the runtime started"
+            assert health("nope") is None
+            await until(lambda: len(disk.asked) >= 3)
+            for _ in range(20):
+                await runtime.infer(request("a"))
+            b[0].cancel()
+            assert not any(each.done() for each in (*b[1:], *nope, ready))
+            disk.answers.set()
+            await asyncio.gather(*b[1:])
+            refused = await asyncio.gather(*nope, return_exceptions=True)
+            assert {type(each) for each in refused} == {UnknownModel}
+            assert "'nope' is not found" in str(refused[0])
+            assert await ready
+            assert {name for name, _ in disk.asked} == {"a", "b", "c", "nope"}
+            assert threading.main_thread() not in {thread for _, thread in disk.asked}
+
+    run(main())
+
+
+def test_a_disk_that_hangs_for_long_is_given_up(repository, serve, run, made, disk):
+    write(repository, "a")
+
+    async def main():
+        async with serve(repository, load_on_demand_wait_s=0.2) as runtime:
+            disk.answers.clear()
+            with pytest.raises(NoReadyReplica, match="'a' is not at ready state: it"):
+                await runtime.infer(request("a"))
+            assert not await describe.takes_requests(runtime, "a", "")
+            disk.answers.set()
+            await until(lambda: _obtainable(runtime, "a"))
+
+    run(main())
+
+
+def _obtainable(runtime, name):
+    return model_health(runtime, draining=lambda: False)(name)
+
+
+def test_what_waits_for_a_disk_is_told_of_the_end(repository, serve, run, made, disk):
+    write(repository, "a")
+
+    async def main():
+        async with serve(repository) as runtime:
+            disk.answers.clear()
+            asked = [asyncio.ensure_future(runtime.infer(request(name))) for name in ("a", "nope")]
+            await until(lambda: disk.asked)
+        assert {type(each) for each in await asyncio.gather(*asked, return_exceptions=True)} == {Draining}
+
+    run(main())
+
+
+def test_a_folder_that_comes_later_is_found(repository, serve, run, made):
+    async def main():
+        async with serve(repository) as runtime:
+            with pytest.raises(UnknownModel):
+                await runtime.infer(request("late"))
+            write(repository, "late")
+            await until(lambda: _obtainable(runtime, "late"))
+            assert await describe.takes_requests(runtime, "late", "")
+            await runtime.infer(request("late"))
 
     run(main())
 

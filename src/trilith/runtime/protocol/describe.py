@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.tensor import TensorSpec
-from trilith.errors import NoReadyReplica, TrilithError, UnknownModel
+from trilith.errors import CapacityError, NoReadyReplica, TrilithError, UnknownModel
 from trilith.runtime.statistics import Duration, ModelStatistics
 
 if TYPE_CHECKING:
@@ -79,7 +79,10 @@ async def takes_requests(runtime: RuntimePort, name: str, version: str) -> bool:
     try:
         model = runtime.model(name, version)
     except UnknownModel:
-        return runtime.absent(name)
+        try:
+            return await runtime.obtainable(name)
+        except CapacityError:  # nobody says whether there is such a model
+            return False
     return await model.says_ready() or is_obtainable(runtime, model)
 
 

@@ -88,7 +88,7 @@ def model_health(
         try:
             model = runtime.model(name, version)
         except NotFound:
-            return not draining() if runtime.absent(name) else None
+            return not draining() if runtime.seems_obtainable(name) else None
         return (describe.is_ready(model) or describe.is_obtainable(runtime, model)) and not draining()
 
     return health

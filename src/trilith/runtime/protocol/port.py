@@ -140,7 +140,15 @@ class RuntimePort(Protocol):
         ...
 
     def absent(self, name: str) -> bool:
-        """Whether a model is not in memory, and is loaded when somebody wants it."""
+        """Whether a model is not in memory, and is loaded when somebody wants it, if there is one of that name."""
+        ...
+
+    async def obtainable(self, name: str) -> bool:
+        """Whether a model is absent, and there is one of that name; raises `CapacityError` when that is not said."""
+        ...
+
+    def seems_obtainable(self, name: str) -> bool:
+        """The same by what was seen last, for who asks again."""
         ...
 
     def want(self, name: str, on_loaded: Callable[[TrilithError | None], None]) -> TicketPort | None:
