@@ -227,7 +227,6 @@ def serve(
         ("--reload", reload, True),
         ("--debug", debug, True),
         ("--data-log", data_log is not None, True),
-        ("--otlp-endpoint", bool(otlp_endpoint), True),
         ("--models", bool(models), True),
         ("--model-repository", bool(model_repository), False),
         ("--model-control-mode", model_control_mode != "none", False),

@@ -9,7 +9,7 @@ from trilith.telemetry.metrics import Metrics, Source
 from trilith.telemetry.programs import ProgramMetrics
 from trilith.telemetry.readings import Reading, snapshots
 from trilith.telemetry.requests import RequestMetrics
-from trilith.telemetry.spans import Sampler, Span
+from trilith.telemetry.spans import TRACEPARENT, RequestTracer, Sampler, Span
 from trilith.telemetry.timelines import TIMELINES_PATH, TimelineShelf
 
 __all__ = [
@@ -30,11 +30,13 @@ __all__ = [
     "ProgramMetrics",
     "Reading",
     "RequestMetrics",
+    "RequestTracer",
     "Sampler",
     "Snapshot",
     "Source",
     "Span",
     "TIMELINES_PATH",
+    "TRACEPARENT",
     "TimelineShelf",
     "instruments",
     "snapshots",

@@ -10,11 +10,13 @@ from __future__ import annotations
 import random
 import re
 import secrets
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
+from trilith.core.identity import Identity
 from trilith.core.timeline import Timeline
+from trilith.errors import TrilithError
 
 TRACEPARENT: Final = "traceparent"
 TRACERESPONSE: Final = b"traceresponse"
@@ -35,6 +37,7 @@ class Span(msgspec.Struct, eq=False, kw_only=True):
         identity: who the access check says the caller is; "" for nobody.
         asked: the caller asked for its timeline too.
         timeline: of the call, once it is answered.
+        name: what the span is called where the timeline does not say it.
     """
 
     trace_id: str
@@ -45,6 +48,7 @@ class Span(msgspec.Struct, eq=False, kw_only=True):
     identity: str = ""
     asked: bool = False
     timeline: Timeline | None = None
+    name: str = ""
 
     @property
     def header(self) -> tuple[bytes, bytes]:
@@ -55,6 +59,18 @@ class Span(msgspec.Struct, eq=False, kw_only=True):
     def parent_of_service(self) -> str:
         """What the service sends on, as `traceparent`."""
         return f"00-{self.trace_id}-{self.service_span_id}-01"
+
+
+class RequestTracer(Protocol):
+    """Traces requests of any protocol."""
+
+    def sample(self, traceparent: str, request_id: str, *, identity: Identity | None) -> Span | None:
+        """The span of a request; None: it is not sampled. `traceparent`: the header, "" for none."""
+        ...
+
+    def ended(self, span: Span, timeline: Timeline, error: TrilithError | None) -> None:
+        """A request is over; nothing is added to its timeline any more."""
+        ...
 
 
 class Sampler:

@@ -5,7 +5,9 @@ import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
 import pytest
+import tritonclient.grpc
 
 APP = """
 from collections.abc import AsyncIterator
@@ -150,3 +152,47 @@ def test_without_a_collector_headers_are_as_they_came(start):
     server = start()
     given = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
     assert server.post("/work", {"number": 1}, headers=given) == (200, given["traceparent"])
+
+
+MODEL = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        config.add_input({"name": "x", "data_type": "TYPE_FP32", "dims": [-1]})
+        config.add_output({"name": "y", "data_type": "TYPE_FP32", "dims": [-1]})
+        return config
+
+    def execute(self, requests):
+        return [
+            pb_utils.InferenceResponse([pb_utils.Tensor("y", pb_utils.get_input_tensor_by_name(r, "x").as_numpy())])
+            for r in requests
+        ]
+"""
+
+
+def test_requests_to_models_are_traced_over_both_protocols(serve, collector, tmp_path):
+    folder = tmp_path / "models" / "same" / "1"
+    folder.mkdir(parents=True)
+    (folder / "model.py").write_text(MODEL)
+    server = serve(tmp_path / "models", "--otlp-endpoint", collector.url, "--trace-sample", "0")
+    parent = f"00-{TRACE}-{PARENT}-01"
+    body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1.0]}]}
+    assert server.post("/v2/models/same/infer", body)[0] == 200
+    assert server.post("/v2/models/same/infer", body, headers={"traceparent": parent})[0] == 200
+    assert server.post("/v2/models/none/infer", body, headers={"traceparent": parent})[0] == 404
+    with tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{server.grpc}") as client:
+        given = tritonclient.grpc.InferInput("x", [1], "FP32")
+        given.set_data_from_numpy(np.ones(1, np.float32))
+        assert client.infer("same", [given], headers={"traceparent": parent}).as_numpy("y").tolist() == [1.0]
+    server.wait_until(lambda: len(collector.named("same.infer")) == 2 and collector.named("none.infer"))
+    assert {span["traceId"] for span in collector.spans} == {TRACE}
+    roots = {span["spanId"]: span for span in collector.spans if span.get("parentSpanId") == PARENT}
+    assert sorted(span["name"] for span in roots.values()) == ["none.infer", "same.infer", "same.infer"]
+    assert [span["status"]["code"] for span in collector.named("none.infer")] == [2]
+    models = collector.named("same")
+    assert len(models) == 2
+    assert {span["parentSpanId"] for span in models} == {span["spanId"] for span in collector.named("same.infer")}
+    assert {"queued", "infer"} <= {event["name"] for event in models[0]["events"]}

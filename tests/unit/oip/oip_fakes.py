@@ -118,6 +118,12 @@ class FakeRuntime:
     def absent(self, name):
         return False
 
+    async def obtainable(self, name):
+        return False
+
+    def seems_obtainable(self, name):
+        return False
+
     def load_statistics(self):
         return LoadStatistics(waiting=3, running=2, left_behind=1)
 
@@ -213,6 +219,7 @@ class FakeGrpcCall:
         self.received_at = 0.5
         self.request_id = "grpc-id"
         self.on_cancel = None
+        self.identity = None
         self.allows_model = None
         self.compression = None
         self.status = None
@@ -228,9 +235,9 @@ class FakeGrpcCall:
         assert self.status is None, "answered twice"
         self.status, self.answer, self.trailers = "OK", message, dict(trailers)
 
-    def fail(self, status, message):
+    def fail(self, status, message, *, trailers=()):
         assert self.status is None, "answered twice"
-        self.status, self.error = status.name, message
+        self.status, self.error, self.trailers = status.name, message, dict(trailers)
 
     def fail_error(self, error):
         self.fail(grpc_status(error), error.message)

@@ -12,7 +12,7 @@ from trilith.runtime import ModelSpec
 from trilith.runtime.handle import ModelHandle
 from trilith.runtime.life import ModelEvent
 from trilith.runtime.protocol import OipGrpc
-from trilith.telemetry import Metrics, RequestMetrics, TimelineShelf
+from trilith.telemetry import Metrics, RequestMetrics, Sampler, TimelineShelf
 from trilith.wire.oip_messages import service_messages
 from trilith.wire.oip_options import ProtocolOptions
 
@@ -246,3 +246,41 @@ def test_answers_are_compressed_for_clients_that_accept_it(runtime, level, accep
     call = FakeGrpcCall(b"ServerMetadata", metadata=[(b"grpc-accept-encoding", accepts)])
     app(call)
     assert call.compression is None
+
+
+class Tracer:
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.sampler, self.ends = Sampler(0.0), []
+
+    def sample(self, traceparent, request_id, *, identity):
+        return self.sampler.begin(traceparent, request_id)
+
+    def ended(self, span, timeline, error):
+        self.ends.append((span.name, span.parent_id, [stage for stage, _ in timeline.stamps], error))
+
+
+def test_a_sampled_request_is_traced_to_its_end(runtime, clock):
+    tracer = Tracer()
+    app = OipGrpc(runtime, clock=clock, tracer=tracer)
+    parent = [(b"traceparent", f"00-{'a' * 32}-{'b' * 16}-01".encode())]
+    call = _infer(app, metadata=parent)
+    assert tracer.ends == []
+    runtime.submitted[-1][2](InferResponse(model="m", version="1", id="", outputs={"OUT": FLOATS}))
+    assert call.status == "OK"
+    assert call.trailers[b"traceresponse"].startswith(b"00-" + b"a" * 32)
+    [(name, of, stages, error)] = tracer.ends
+    assert (name, of, error) == ("m.infer", "b" * 16, None)
+    assert (stages[0], stages[-1]) == ("received", "answered")
+
+    refused = FakeGrpcCall(b"ModelInfer", MESSAGES.ModelInferRequest(model_name="nope"), metadata=parent)
+    app(refused)
+    assert b"traceresponse" in refused.trailers
+    assert (tracer.ends[1][0], tracer.ends[1][3].code) == ("infer", "unknown_model")
+    gone = _infer(app, metadata=parent)
+    gone.on_cancel()
+    assert type(tracer.ends[2][3]) is Cancelled
+    call = _infer(app)
+    runtime.submitted[-1][2](InferResponse(model="m", version="1", id="", outputs={"OUT": FLOATS}))
+    assert (len(tracer.ends), call.trailers) == (3, {})

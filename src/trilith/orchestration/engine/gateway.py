@@ -116,8 +116,12 @@ class Gateway:
         self._metrics.add_source(HostMetrics())
         self._metrics.add_source(self._programs)
         timelines = TimelineShelf()
-        oip_http = OipHttp(self._runtime, metrics=requests, timelines=timelines, options=arguments.protocol)
-        oip_grpc = OipGrpc(self._runtime, metrics=requests, timelines=timelines, options=arguments.protocol)
+        oip_http = OipHttp(
+            self._runtime, metrics=requests, timelines=timelines, tracer=self._tracer, options=arguments.protocol
+        )
+        oip_grpc = OipGrpc(
+            self._runtime, metrics=requests, timelines=timelines, tracer=self._tracer, options=arguments.protocol
+        )
         self._front = front = HttpFront(
             self._router,
             models=oip_http,

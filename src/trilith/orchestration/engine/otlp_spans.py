@@ -66,6 +66,7 @@ class _Writer:
         root = self._one(timeline, span.span_id, span.parent_id)
         if root is None:
             return
+        root["name"] = span.name or root["name"]
         root["attributes"].append(_attribute("trilith.request_id", span.request_id))
         if span.identity:
             root["attributes"].append(_attribute("enduser.id", span.identity))

@@ -19,6 +19,8 @@ import msgspec
 
 from trilith import __version__
 from trilith.core.data_options import TraceOptions
+from trilith.core.identity import Identity
+from trilith.core.timeline import Timeline
 from trilith.errors import TrilithError
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.otlp_spans import Ended, trace_request
@@ -78,8 +80,15 @@ class Tracer:
         span = call.span
         if span is None:
             return
-        if span.timeline is None:
-            span.timeline = call.timeline(None)
+        self.ended(span, call.timeline(None) if span.timeline is None else span.timeline, error)
+
+    def sample(self, traceparent: str, request_id: str, *, identity: Identity | None) -> Span | None:
+        """See `RequestTracer`."""
+        return self._sampler.begin(traceparent, request_id, identity="" if identity is None else identity.name)
+
+    def ended(self, span: Span, timeline: Timeline, error: TrilithError | None) -> None:
+        """See `RequestTracer`."""
+        span.timeline = timeline
         code, message = ("", "") if error is None else (error.code, error.message)
         try:
             self._queue.put_nowait((span, code, message))

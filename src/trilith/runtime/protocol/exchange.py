@@ -30,7 +30,7 @@ from trilith.errors import (
 )
 from trilith.runtime.protocol.access import Forwarding
 from trilith.runtime.protocol.describe import serving_model
-from trilith.telemetry import RequestMetrics, TimelineShelf
+from trilith.telemetry import RequestMetrics, RequestTracer, Span, TimelineShelf
 from trilith.wire.oip_classification import classified
 from trilith.wire.oip_parameters import InferCall
 from trilith.wire.oip_status import oip_message, oip_text
@@ -54,6 +54,7 @@ class Front:
         now: the clock, in seconds.
         compat: whether to answer as Triton does also where its answer is the worse one.
         forwarding: which headers become parameters, or None for none.
+        tracer: samples requests; None traces nothing.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class Front:
         timelines: TimelineShelf | None = None,
         compat: bool = False,
         forward_pattern: str = "",
+        tracer: RequestTracer | None = None,
     ) -> None:
         self.runtime = runtime
+        self.tracer = tracer
         self.protocol = protocol
         self.compat = compat
         self.forwarding = Forwarding(forward_pattern) if forward_pattern else None
@@ -126,7 +129,7 @@ class LoadFirst(Exception):
 class Exchange(ABC):
     """One inference request on its way. The protocols say how to decode, answer and fail."""
 
-    __slots__ = ("call", "front", "on_over", "over", "request_id", "signature", "ticket", "timeline")
+    __slots__ = ("call", "failure", "front", "on_over", "over", "request_id", "signature", "span", "ticket", "timeline")
 
     call: InferCall
     signature: Signature
@@ -137,6 +140,8 @@ class Exchange(ABC):
         self.over = False
         self.on_over: Callable[[], None] | None = None
         self.ticket: TicketPort | None = None
+        self.span: Span | None = None
+        self.failure: TrilithError | None = None
         self.timeline = Timeline("gateway", 3)
         self.timeline.stamps.append((RECEIVED, received_at))
 
@@ -152,6 +157,8 @@ class Exchange(ABC):
             self.call = call = self.decode()
             decoded = True
             request = call.request
+            if self.span is not None:
+                self.span.name = f"{request.model}.{self.endpoint}"
             if request.id:
                 self.request_id = request.id
             timeline = self.timeline
@@ -210,7 +217,8 @@ class Exchange(ABC):
         """The caller is gone: takes the request back and answers nothing."""
         ticket = self.ticket
         if not self.over:
-            self.close(self.status_of(Cancelled("the caller went away")))
+            self.failure = Cancelled("the caller went away")
+            self.close(self.status_of(self.failure))
         if ticket is not None:
             ticket.cancel()
 
@@ -219,6 +227,7 @@ class Exchange(ABC):
         if self.over:
             return
         self.timeline.stamps.append((ANSWERED, self.front.now()))
+        self.failure = error
         front = self.front
         if of_runtime:
             message = oip_message(error, self.call.request.id, compat=front.compat)
@@ -234,6 +243,9 @@ class Exchange(ABC):
         self.over = True
         self.ticket = None  # it holds `done`: without this every request would be a cycle for the collector to find
         self.front.ended(self.endpoint, self.method, status, self.timeline)
+        span, tracer = self.span, self.front.tracer
+        if span is not None and tracer is not None:
+            tracer.ended(span, self.timeline, self.failure)
         if self.on_over is not None:
             self.on_over()
 
@@ -243,9 +255,12 @@ class Exchange(ABC):
         self.timeline.stamps.append((ENCODED, instant))
         self.timeline.stamps.append((ANSWERED, instant))
 
-    def timeline_metadata(self) -> list[tuple[bytes, bytes]]:
-        """The timeline as one header or one entry of metadata, or where it is kept."""
-        return [self.front.timelines.header(self.timeline)]
+    def answer_metadata(self, *, timeline: bool) -> list[tuple[bytes, bytes]]:
+        """Headers or entries of metadata of the answer: the timeline, or where it is kept, and the trace."""
+        found = [self.front.timelines.header(self.timeline)] if timeline else []
+        if self.span is not None:
+            found.append(self.span.header)
+        return found
 
     @property
     def endpoint(self) -> str:

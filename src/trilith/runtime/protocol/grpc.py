@@ -19,7 +19,7 @@ from trilith.runtime.protocol import describe, switched_off
 from trilith.runtime.protocol.access import GRPC_PREFIX, Guard, check_model
 from trilith.runtime.protocol.exchange import Exchange, Front
 from trilith.runtime.protocol.repository import grpc_methods
-from trilith.telemetry import RequestMetrics, TimelineShelf
+from trilith.telemetry import TRACEPARENT, RequestMetrics, RequestTracer, TimelineShelf
 from trilith.wire.grpc_status import GrpcStatus
 from trilith.wire.oip_grpc import decode_request, encode_response, parse
 from trilith.wire.oip_messages import service_messages
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 _LOADS: Final = (b"ModelMetadata", b"ModelConfig")  # what must be loaded to be told
+_TRACEPARENT: Final = TRACEPARENT.encode()
 _SERVICE: Final = b"/inference.GRPCInferenceService/"
 _DEFAULTS: Final = ProtocolOptions()
 
@@ -47,6 +48,7 @@ class OipGrpc:
         clock: the source of instants, or None for the machine's.
         timelines: where timelines are kept that are too long for a header: whoever has the HTTP port answers for their
             paths. None for a shelf of its own.
+        tracer: samples requests for traces; None traces nothing.
         options: how to behave.
 
     Attributes:
@@ -61,6 +63,7 @@ class OipGrpc:
         metrics: RequestMetrics | None = None,
         clock: Clock | None = None,
         timelines: TimelineShelf | None = None,
+        tracer: RequestTracer | None = None,
         options: ProtocolOptions = _DEFAULTS,
     ) -> None:
         self._front = Front(
@@ -69,6 +72,7 @@ class OipGrpc:
             metrics,
             clock,
             timelines=timelines,
+            tracer=tracer,
             compat=options.compat,
             forward_pattern=options.grpc_header_forward_pattern,
         )
@@ -230,6 +234,11 @@ class _GrpcExchange(Exchange):
         super().__init__(front, call.received_at, call.request_id)
         self._call = call
         self._wants_timeline = call.header(TIMELINE_HEADER) == b"1"
+        if front.tracer is not None:
+            given = (call.header(_TRACEPARENT) or b"").decode("latin-1")
+            self.span = span = front.tracer.sample(given, call.request_id, identity=call.identity)
+            if span is not None:
+                span.name = self.endpoint
 
     @property
     def method(self) -> str:
@@ -253,11 +262,12 @@ class _GrpcExchange(Exchange):
     def answer(self, response: InferResponse) -> None:
         message = encode_response(response, self.signature)
         self.stamp_answer()
-        self._call.reply(message, trailers=self.timeline_metadata() if self._wants_timeline else ())
+        self._call.reply(message, trailers=self.answer_metadata(timeline=self._wants_timeline))
         self.close("OK")
 
     def fail(self, error: TrilithError, message: str) -> None:
-        self._call.fail(oip_grpc_status(error, compat=self.front.compat), message)
+        trailers = self.answer_metadata(timeline=False)
+        self._call.fail(oip_grpc_status(error, compat=self.front.compat), message, trailers=trailers)
 
     def status_of(self, error: TrilithError) -> str:
         return oip_grpc_status(error, compat=self.front.compat).name
@@ -265,7 +275,8 @@ class _GrpcExchange(Exchange):
     def abandon(self) -> None:
         deadline, ticket = self._call.deadline, self.ticket
         if not self.over and deadline is not None and self.front.now() >= deadline:
-            self.close(self.status_of(DeadlineExceeded("the call's deadline passed")))
+            self.failure = DeadlineExceeded("the call's deadline passed")
+            self.close(self.status_of(self.failure))
             self.ticket = ticket
         super().abandon()
 

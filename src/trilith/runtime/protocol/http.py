@@ -23,7 +23,7 @@ from trilith.runtime.protocol.http_exchange import GenerateExchange, HttpExchang
 from trilith.runtime.protocol.inflation import Inflation
 from trilith.runtime.protocol.repository import HTTP_ENDPOINTS, answer_http
 from trilith.runtime.protocol.routes import Route, Routes
-from trilith.telemetry import RequestMetrics, TimelineShelf
+from trilith.telemetry import RequestMetrics, RequestTracer, TimelineShelf
 from trilith.wire.http_status import NOT_READY_STATUS, http_status, oip_error_body
 from trilith.wire.oip_options import ProtocolOptions
 from trilith.wire.oip_status import oip_http_status
@@ -50,6 +50,7 @@ class OipHttp:
         clock: the source of instants, or None for the machine's.
         timelines: where timelines are kept that are too long for a header: whoever has the HTTP port answers for their
             paths. None for a shelf of its own.
+        tracer: samples requests for traces; None traces nothing.
         options: how to behave.
 
     Attributes:
@@ -64,6 +65,7 @@ class OipHttp:
         metrics: RequestMetrics | None = None,
         clock: Clock | None = None,
         timelines: TimelineShelf | None = None,
+        tracer: RequestTracer | None = None,
         options: ProtocolOptions = _DEFAULTS,
     ) -> None:
         self._front = Front(
@@ -72,6 +74,7 @@ class OipHttp:
             metrics,
             clock,
             timelines=timelines,
+            tracer=tracer,
             compat=options.compat,
             forward_pattern=options.http_header_forward_pattern,
         )

@@ -15,6 +15,7 @@ from trilith.errors import PayloadTooLarge, TrilithError
 from trilith.runtime.protocol.exchange import Exchange, Front
 from trilith.runtime.protocol.inflation import Inflation
 from trilith.runtime.protocol.routes import Route
+from trilith.telemetry import TRACEPARENT
 from trilith.wire.http_status import oip_error_body, retry_after
 from trilith.wire.oip_binary import HEADER_LENGTH
 from trilith.wire.oip_compression import accepted_coding, compressed, content_coding
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 CONTENT_ENCODING: Final = b"content-encoding"
 _ACCEPT_ENCODING: Final = b"accept-encoding"
-_READ: Final = frozenset((HEADER_LENGTH, TIMELINE_HEADER, CONTENT_ENCODING, _ACCEPT_ENCODING))
+_TRACEPARENT: Final = TRACEPARENT.encode()
+_READ: Final = frozenset((HEADER_LENGTH, TIMELINE_HEADER, CONTENT_ENCODING, _ACCEPT_ENCODING, _TRACEPARENT))
 _JSON: Final = b"application/json"
 _BINARY: Final = b"application/octet-stream"
 _EVENTS: Final = b"text/event-stream; charset=utf-8"
@@ -54,6 +56,11 @@ class HttpExchange(Exchange):
         self._inflation = inflation
         self._inflated_bytes = 0
         self._body: bytes | memoryview | None = None
+        if front.tracer is not None:
+            given = self._headers.get(_TRACEPARENT, b"").decode("latin-1")
+            self.span = span = front.tracer.sample(given, request.request_id, identity=request.identity)
+            if span is not None:
+                span.name = f"{route.model}.{route.endpoint}"
 
     @property
     def method(self) -> str:
@@ -104,11 +111,11 @@ class HttpExchange(Exchange):
         coding = accepted_coding(self._headers.get(_ACCEPT_ENCODING)) if len(body) >= _MIN_COMPRESSED_BYTES else None
         if coding is None:
             self.stamp_answer()
-            self._send(body, json_bytes, self.timeline_headers())
+            self._send(body, json_bytes, self.answer_headers())
         elif len(body) < _OFF_LOOP_BYTES:
             body = compressed(body, coding)
             self.stamp_answer()
-            self._send(body, json_bytes, [*self.timeline_headers(), (CONTENT_ENCODING, coding)])
+            self._send(body, json_bytes, [*self.answer_headers(), (CONTENT_ENCODING, coding)])
         else:
             self._send_later(body, json_bytes, coding)
 
@@ -121,7 +128,7 @@ class HttpExchange(Exchange):
             error,
             oip_http_status(error, compat=self.front.compat),
             oip_error_body(error, self.request_id, message),
-            self.timeline_headers(),
+            self.answer_headers(),
         )
 
     def status_of(self, error: TrilithError) -> str:
@@ -135,9 +142,9 @@ class HttpExchange(Exchange):
             self._inflated_bytes = 0
         super().close(status)
 
-    def timeline_headers(self) -> Headers:
-        """The timeline, where it was asked for."""
-        return self.timeline_metadata() if self._headers.get(TIMELINE_HEADER) == b"1" else []
+    def answer_headers(self) -> Headers:
+        """The timeline, where it was asked for, and the trace of a request that is traced."""
+        return self.answer_metadata(timeline=self._headers.get(TIMELINE_HEADER) == b"1")
 
     def _send(self, body: bytes, json_bytes: int | None, headers: Headers) -> None:
         if json_bytes is None:
@@ -155,7 +162,7 @@ class HttpExchange(Exchange):
                 return
             try:
                 self.stamp_answer()
-                self._send(work.result(), json_bytes, [*self.timeline_headers(), (CONTENT_ENCODING, coding)])
+                self._send(work.result(), json_bytes, [*self.answer_headers(), (CONTENT_ENCODING, coding)])
             except Exception as error:  # noqa: BLE001 - called by the loop: this request must get its one answer
                 self.unanswerable(error)
 
@@ -181,7 +188,7 @@ class GenerateExchange(HttpExchange):
             200,
             server_sent_event(body) if streamed else body,
             content_type=_EVENTS if streamed else _JSON,
-            headers=self.timeline_headers(),
+            headers=self.answer_headers(),
         )
         self.close("200")
 
