@@ -52,9 +52,11 @@ class TrilithError(Exception):
         code: stable machine-readable word, unique in the tree.
         message: one or two sentences for a person.
         retry_after_s: seconds after which trying again is sensible, or None.
+        request_id: of an error that a server told: that of the request, by which its log names it; else "".
     """
 
     code: ClassVar[str] = "error"
+    request_id: str = ""
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)

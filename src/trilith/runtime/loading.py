@@ -51,7 +51,10 @@ class LoadFailed(SetupError):
 
 
 def _told(name: str, causes: Mapping[str, str]) -> str:
-    told = "; ".join(f"version {version} is at UNAVAILABLE state: {cause}" for version, cause in causes.items())
+    def why(version: str) -> str:
+        return causes[version].removeprefix(f"model '{name}' version {version}: ")
+
+    told = "; ".join(f"version {version} is at UNAVAILABLE state: {why(version)}" for version in causes)
     return f"load failed for model '{name}': {told};"
 
 

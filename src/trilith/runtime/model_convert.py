@@ -17,7 +17,7 @@ from typing import Any, Final
 from google.protobuf import json_format, text_format
 
 from trilith.config import dump_yaml, load_yaml
-from trilith.errors import InvalidConfig
+from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.model_pbtxt import load_model_pbtxt, parse_model_pbtxt, says_max_batch_size
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.repository import PBTXT, YAML, is_version
@@ -47,13 +47,25 @@ def convert_config(path: Path) -> str:
         InvalidConfig: it is wrong, or cannot be said in the other form.
     """
     if path.is_dir():
-        path = path / (YAML if (path / YAML).is_file() else PBTXT)
+        path = _config_in(path)
     name = said_name(path) or path.resolve().parent.name
     if path.suffix in (".yaml", ".yml"):
         load_model_yaml(path, name)
         return yaml_to_pbtxt(load_yaml(path, dict[str, Any]), source=str(path))
     load_model_pbtxt(path, name)
     return pbtxt_to_yaml(path.read_text(encoding="utf-8"), name, source=str(path))
+
+
+def _config_in(folder: Path) -> Path:
+    found = next((folder / name for name in (YAML, PBTXT) if (folder / name).is_file()), None)
+    if found is not None:
+        return found
+    models = sorted(child.name for child in folder.iterdir() if any((child / name).is_file() for name in (YAML, PBTXT)))
+    if models:
+        raise UnknownReference(
+            f"{folder} is a repository: one configuration is converted at a time, for example {folder / models[0]}"
+        )
+    raise UnknownReference(f"{folder} has neither a {YAML} nor a {PBTXT}")
 
 
 def said_name(path: Path) -> str:

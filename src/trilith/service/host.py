@@ -437,9 +437,8 @@ def _overdue(hosted: HostedMethod, call: ServiceCall) -> DeadlineExceeded:
     had_s = own_s if began is None or deadline is None else max(0.0, deadline - began)
     if own_s - had_s > max(_ON_THE_WAY_S, 0.01 * own_s):
         return DeadlineExceeded(
-            f"{hosted.where} did not answer within the {had_s:.3g} s that it had left when it began: its caller gave it"
-            f" less than its own limit of {own_s:g} s (trilith-timeout-ms, or the limit of the call that it is made"
-            " for), or it waited for its turn"
+            f"{hosted.where} did not answer within the {had_s:.3g} s that it had left when it began, of its limit of"
+            f" {own_s:g} s: its caller gave it less time, or it waited for its turn"
         )
     return DeadlineExceeded(
         f"{hosted.where} did not answer within {own_s:g} s. The limit is timeout_s of @trilith.api or @trilith.service"

@@ -9,6 +9,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from waiting import wait_until
 
 from trilith.cli import main
 from trilith.cli.bench import bench
@@ -20,6 +21,7 @@ RUN = "import sys\nfrom trilith.cli.bench import bench\nsys.exit(bench(sys.argv[
 class Echo(BaseHTTPRequestHandler):
     """404 for /missing and /openapi.json, 500 for /broken, 503 for /busy, else the body back."""
 
+    answered = 0
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
@@ -29,6 +31,7 @@ class Echo(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        Echo.answered += 1
 
     do_POST = do_GET
 
@@ -126,9 +129,9 @@ def test_an_interrupt_shows_what_was_measured(echo_port):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    timer = threading.Timer(1.5, running.send_signal, [signal.SIGINT])
-    timer.start()
+    before = Echo.answered
+    wait_until(lambda: Echo.answered > before + 50 or running.poll() is not None)
+    running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=20)
-    timer.cancel()
     assert running.returncode == 130, err
     assert b"Interrupted" in out

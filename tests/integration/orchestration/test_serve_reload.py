@@ -135,7 +135,7 @@ def test_requests_that_end_their_replica_do_not_end_the_server(serve, tmp_path):
         "    @trilith.api\n    async def well(self) -> int:\n        return 1\n"
     )
     server = serve(f"{source}:Ends")
-    for _ in range(8):
+    for _ in range(3):  # that it is never given up for it: test_reconcile; each time it waits twice as long
         server.wait_until(lambda: server.post("/well") == (200, 1))
         assert server.post("/end")[0] == 502
     server.wait_until(lambda: server.post("/well") == (200, 1))

@@ -87,7 +87,7 @@ def test_a_person_reads_the_traceback_below_the_line():
     assert log.endswith("Z ERROR trilith: no")
 
 
-class Closed(io.StringIO):
+class Closed(Tty):
     def __init__(self):
         super().__init__()
         self.tried = 0
@@ -99,8 +99,20 @@ class Closed(io.StringIO):
 
 def test_a_terminal_that_was_closed_ends_nothing():
     stream = Closed()
-    Terminal(stream).tell("stopping")
-    assert stream.tried
+    terminal = Terminal(stream)
+    terminal.tell("stopping")
+    terminal.loading(1, 3, "ocr")
+    terminal.table([row("good")])
+    assert stream.tried > 2
+
+
+def test_the_line_that_changes_goes_when_the_start_is_ended():
+    stream = Tty()
+    terminal = Terminal(stream)
+    terminal.loading(1, 3, "ocr")
+    terminal.stopping()
+    terminal.stopping()
+    assert stream.getvalue() == "loading models: 1 of 3, last ocr\r\x1b[K"
 
 
 def test_a_repository_in_which_a_model_failed_is_not_simply_ready():

@@ -74,7 +74,7 @@ def test_a_caller_with_less_time_is_told_its_own_limit(serve):
         expected = r"did not answer within the 0\.[12]\d* s that it had left when it began"
         with pytest.raises(Exception, match=expected) as told:
             await future
-        assert "its own limit of 60 s" in told.value.message
+        assert "of its limit of 60 s: its caller gave it less time" in told.value.message
 
     serve(Slow, scenario)
 

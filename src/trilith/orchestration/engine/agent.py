@@ -193,7 +193,8 @@ class Agent:
                 files, repositories = what_was_meant(self._options.target)
                 supervision.no_model_found(files, repositories=repositories, broken=message.models > 0)
         elif isinstance(message, control.ModelsLoading):
-            self._terminal.loading(message.done, message.total, message.name)
+            if not supervision.stopping:
+                self._terminal.loading(message.done, message.total, message.name)
         elif isinstance(message, control.ReplicaIdle):
             supervision.replica_idle(message.replica_id, now)
         elif isinstance(message, control.ReplicaServing):
@@ -336,6 +337,7 @@ class Agent:
             self._spawn(self._read_keys_again(self._keys))
             return
         self._supervision.stop(self._now(), terminated=number != signal.SIGINT)
+        self._terminal.stopping()
         self._happened()
 
     def _tell_keys(self) -> None:

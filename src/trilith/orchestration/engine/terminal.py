@@ -62,17 +62,28 @@ class Terminal:
         """Shows how many models are loaded, instead of what was shown before."""
         if not self.is_live:
             return
-        self._end_line()
-        if done < total:
-            self._stream.write(f"loading models: {done} of {total}, last {name}"[:78])
-            self._live = True
-        self._stream.flush()
+        with contextlib.suppress(OSError):  # as in `tell`
+            self._end_line()
+            if done < total:
+                self._stream.write(f"loading models: {done} of {total}, last {name}"[:78])
+                self._live = True
+            self._stream.flush()
+
+    def stopping(self) -> None:
+        """The start is over, one way or another: nothing is shown of it any more."""
+        with contextlib.suppress(OSError):
+            self._end_line()
+            self._stream.flush()
 
     def table(self, rows: Sequence[ModelRow]) -> None:
         """Shows the models; those that are not ready first, and not more than a screen can hold."""
         if not rows or not self.is_live:
             return
-        self._end_line()
+        with contextlib.suppress(OSError):  # as in `tell`
+            self._end_line()
+            self._print(rows)
+
+    def _print(self, rows: Sequence[ModelRow]) -> None:
         from rich.console import Console
         from rich.table import Table
 

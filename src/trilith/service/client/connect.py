@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 DOCUMENT: Final = "/openapi.json"
 """Where a server says what it offers."""
 
+_PUBLIC_HOME: Final = "trilith"
 _SAYS_WHY: Final = (401, 403, 429, 503)
 
 
@@ -87,11 +88,13 @@ class _Methods(abc.ABC):
         return sorted({*super().__dir__(), *(operation.method for operation in self._operations)})
 
     def __repr__(self) -> str:
-        return f"<client of {self._url}: {', '.join(operation.method for operation in self._operations)}>"
+        offered = ", ".join(operation.method for operation in self._operations)
+        return f"<client of {self._url}: {offered or 'nothing was asked yet'}>"
 
 
 def _described(call: Callable[..., Any], operation: Operation, signature: inspect.Signature) -> Callable[..., Any]:
     call.__name__ = call.__qualname__ = operation.method
+    call.__module__ = _PUBLIC_HOME
     call.__doc__ = operation.documentation
     call.__signature__ = signature  # type: ignore[attr-defined]  # what inspect.signature looks for
     return call

@@ -286,8 +286,10 @@ def decode_error(status: int, body: bytes, retry_after: str | None) -> TrilithEr
         whole = msgspec.json.decode(body)
         told = whole["error"]
         if isinstance(told, str):  # as the endpoints of models tell it
-            told = {"code": whole["code"], "message": told}
-        return error_from_code(str(told["code"]), str(told["message"]), retry_after_s=retry_after_s)
+            told = {**whole, "message": told}
+        error = error_from_code(str(told["code"]), str(told["message"]), retry_after_s=retry_after_s)
+        error.request_id = str(told.get("request_id", ""))
+        return error
     except (msgspec.DecodeError, KeyError, TypeError):
         # Not one of ours: a proxy's page, say.
         text = body[:200].decode("utf-8", "replace")
