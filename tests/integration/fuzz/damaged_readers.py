@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import enum
 import gzip
 import io
+import shutil
+import tarfile
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,8 +25,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import trilith
+from trilith.config import parse_yaml
 from trilith.core.request import InferRequest
-from trilith.errors import InvalidConfig, InvalidInput, PayloadTooLarge, TrilithError
+from trilith.errors import InvalidConfig, InvalidInput, PayloadTooLarge, SetupError, TrilithError
+from trilith.runtime.backends.python.unpacking import unpack
+from trilith.runtime.model_convert import pbtxt_to_yaml, yaml_to_pbtxt
 from trilith.runtime.model_pbtxt import parse_model_pbtxt
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.sources.reference import parse_source
@@ -167,7 +173,15 @@ def _tensors(octets: bytes) -> None:
 
 
 def _pbtxt(octets: bytes) -> None:
-    parse_model_pbtxt(octets.decode("utf-8", "replace"), "m", source="config.pbtxt")
+    """What is read can be written as the other form, which means the same."""
+    text = octets.decode("utf-8", "replace")
+    spec = parse_model_pbtxt(text, "m", source="config.pbtxt")
+    back = yaml_to_pbtxt(parse_yaml(pbtxt_to_yaml(text, "m", source="a"), source="b"), source="b")
+    kinds = dataclasses.replace(spec.instances, groups=())
+    again = parse_model_pbtxt(back, "m", source="c")
+    assert dataclasses.replace(again, instances=dataclasses.replace(again.instances, groups=())) == dataclasses.replace(
+        spec, instances=kinds
+    )
 
 
 def _form(octets: bytes) -> None:
@@ -205,6 +219,42 @@ def yaml_reader(folder: Path) -> Callable[[bytes], object]:
         return load_model_yaml(path, "m")
 
     return read
+
+
+def archive_reader(folder: Path) -> Callable[[bytes], object]:
+    """Unpacks a packed environment, beside which nothing may change."""
+    archive, inside = folder / "archive", folder / "up" / "inside"
+
+    def read(octets: bytes) -> None:
+        archive.write_bytes(octets)
+        inside.mkdir(parents=True)
+        try:
+            unpack(archive, inside, lambda: None, most_bytes=1 << 20)
+        finally:
+            shutil.rmtree(inside)
+            assert sorted(path.name for path in folder.rglob("*")) == ["archive", "up"]
+
+    return read
+
+
+def _archives() -> list[bytes]:
+    """An archive of a few entries, plain and compressed."""
+    found = []
+    for mode, form in (("w", tarfile.PAX_FORMAT), ("w:gz", tarfile.GNU_FORMAT)):
+        sink = io.BytesIO()
+        with tarfile.open(fileobj=sink, mode=mode, format=form) as tar:  # type: ignore[call-overload]  # a text
+            for name, kind, link in (
+                ("bin", tarfile.DIRTYPE, ""),
+                ("bin/python", tarfile.SYMTYPE, "/usr/bin/python3"),
+                ("lib/a.py", tarfile.REGTYPE, ""),
+                ("lib/" + "long" * 40, tarfile.REGTYPE, ""),
+                ("lib/b.py", tarfile.LNKTYPE, "lib/a.py"),
+            ):
+                info = tarfile.TarInfo(name)
+                info.type, info.linkname, info.size = kind, link, 5 if kind == tarfile.REGTYPE else 0
+                tar.addfile(info, io.BytesIO(b"x = 1"))
+        found.append(sink.getvalue())
+    return found
 
 
 def _http2_sample() -> bytes:
@@ -255,6 +305,44 @@ dynamic_batching { preferred_batch_size: [ 4, 8 ] max_queue_delay_microseconds: 
 version_policy { specific { versions: [ 1, 3 ] } }
 parameters { key: "k" value { string_value: "v\\n\\101" } }
 model_warmup { name: "w" batch_size: 1 inputs { key: "x" value { data_type: TYPE_FP32 dims: 4 zero_data: true } } }
+"""
+_PBTXT_OF_RAGGED = b"""
+platform: "onnxruntime_onnx" max_batch_size: 4 default_model_filename: "a.onnx"
+input { name: "a" data_type: TYPE_INT64 format: FORMAT_NCHW dims: [ 2, 3 ] reshape { shape: [ 6 ] } }
+input { name: "b" data_type: TYPE_FP32 dims: [ -1 ] allow_ragged_batch: true }
+output { name: "y" data_type: TYPE_FP16 dims: [ 1 ] reshape { shape: [ ] } }
+batch_input { kind: BATCH_ACCUMULATED_ELEMENT_COUNT target_name: "i" data_type: TYPE_FP32 source_input: "b" }
+batch_output { kind: BATCH_SCATTER_WITH_INPUT_SHAPE target_name: "y" source_input: "b" }
+instance_group [ { name: "g" kind: KIND_GPU gpus: [ 0, 1 ] rate_limiter { resources { name: "r" count: 2 } } } ]
+optimization { graph { level: 1 } cuda { graphs: true } input_pinned_memory { enable: false } }
+dynamic_batching { default_queue_policy { default_timeout_microseconds: 5 allow_timeout_override: true } }
+version_policy: { latest { num_versions: 2 } } metric_tags { key: "team" value: "\x6fcr" }
+response_cache { enable: true }
+parameters { key: "intra_op_thread_count" value { string_value: "2" } } model_transaction_policy { decoupled: false }
+"""
+_YAML_OF_ALL = b"""
+name: m
+backend: own
+runtime: model.py
+inputs: [{name: a, datatype: BYTES, dims: [1], labels: l.txt, optional: true}, {name: b, dims: [2], ragged: true}]
+outputs: [{name: s, reduce: argmax}]
+batch_inputs: [{kind: item_shape, targets: [t], source: b, datatype: INT32}]
+instances: {count: 2, share_session: false}
+batching: {adaptive: true, max_latency_ms: 40}
+versions: [1, 3]
+session: {intra_op_threads: 2, optimization: extended, entries: {session.x: "1"}, providers: [CPUExecutionProvider]}
+source: "pypi:rapidocr==3.10.0#rapidocr/models/det.onnx"
+sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+load_timeout_ms: 1800000
+pure: false
+"""
+_YAML_OF_TRITON = b"""
+backend: identity
+max_batch_size: 8
+batching: {preferred: [4], max_wait_ms: 0.5}
+versions: {latest: 2}
+instances: 3
+triton: {optimization: {graph: {level: 1}}, metric_tags: {team: ocr}, model_warmup: [{name: w, batch_size: 1}]}
 """
 _YAML = b"""
 backend: identity
@@ -472,20 +560,29 @@ READERS = (
     ),
     Reader(
         name="config.pbtxt",
-        samples=(_PBTXT,),
+        samples=(_PBTXT, _PBTXT_OF_RAGGED),
         read=_pbtxt,
         refusals=(InvalidConfig,),
         spice=b"{}[]<>:;,\"'#\\0123456789-.e\n",
         inputs=1_000,
-        inputs_full=50_000,
+        inputs_full=200_000,
     ),
     Reader(
         name="model.yaml",
-        samples=(_YAML,),
+        samples=(_YAML, _YAML_OF_ALL, _YAML_OF_TRITON),
         read=yaml_reader,  # type: ignore[arg-type]  # made with a folder by the test
         refusals=(InvalidConfig,),
         spice=b"{}[]:,-&*!|>'\"#%@`\n 0123456789.e~?",
         inputs=500,
+        inputs_full=200_000,
+    ),
+    Reader(
+        name="packed environments",
+        samples=_archives(),
+        read=archive_reader,  # type: ignore[arg-type]  # as above
+        refusals=(SetupError, OSError),
+        spice=b"\0/.0123456789ustar\x1f\x8b\xff",
+        inputs=200,
         inputs_full=20_000,
     ),
     Reader(

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 import pytest
-from damaged_readers import READERS, yaml_reader
+from damaged_readers import READERS, archive_reader, yaml_reader
 
 CONTRIBUTING = Path(__file__).parents[3] / "CONTRIBUTING.md"
 
@@ -35,7 +35,7 @@ def damaged(sample, source, spice):
 
 
 def reader_of(reader, tmp_path):
-    return yaml_reader(tmp_path) if reader.name == "model.yaml" else reader.read
+    return reader.read(tmp_path) if reader.read in (yaml_reader, archive_reader) else reader.read
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_damaged(reader, tmp_path, capfd):
 
 
 @pytest.mark.full
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
 def test_damaged_at_length(reader, tmp_path):
     search(reader, reader_of(reader, tmp_path), reader.inputs_full)

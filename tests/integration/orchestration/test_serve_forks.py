@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -37,6 +38,11 @@ def test_a_child_that_comes_back_ends_there(forking, method):
         assert forking.post("/exit_status", {"child": child}) == (200, EXIT_STATUS)
         forking.wait_line(f"process {child} was forked by a service or a model and came back from its code")
     assert forking.replica_pids("Forking") == [replica]
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_child_ends_by_the_signal_that_its_parent_does_not_end_by(forking, start):
+    assert forking.post("/ends_a_child", {"start": start}) == (200, -signal.SIGTERM)
 
 
 def test_multiprocessing_works(forking):

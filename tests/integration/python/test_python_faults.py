@@ -278,3 +278,27 @@ def test_a_child_of_a_model_that_comes_back_ends_there(repository, run):
                 assert answer.outputs["y"].tolist() == [[EXIT_STATUS]]
 
     run(main())
+
+
+def test_children_of_a_model_end_by_signals(repository, run):
+    """The model's process does not; what it runs or forks is like any other program."""
+    body = """
+    import multiprocessing, subprocess
+    context = multiprocessing.get_context("fork" if x[0, 0] == 1 else "spawn")
+    child = context.Process(target=time.sleep, args=(60,))
+    child.start()
+    child.terminate()
+    child.join()
+    program = subprocess.Popen(["sleep", "60"])
+    program.terminate()
+    return np.array([[child.exitcode, program.wait()]], np.float32)
+    """
+    write_model(repository, "parent", echo_with(run=body))
+
+    async def main():
+        async with Runtime(repository) as runtime:
+            for number in (1, 2):
+                answer = await runtime.infer(ask("parent", number))
+                assert answer.outputs["y"].tolist() == [[-signal.SIGTERM, -signal.SIGTERM]]
+
+    run(main())

@@ -16,6 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
+from trilith.core import forks
 from trilith.errors import Bug, SetupError
 from trilith.orchestration.engine.control import AnyMessage
 from trilith.orchestration.engine.control_channel import ControlChannel, open_channel
@@ -45,6 +46,7 @@ async def open_to_agent(control_fd: int) -> ControlChannel:
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(signal_number, lambda: None)
+    forks.outlive_here((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     return await open_channel(socket.socket(fileno=control_fd))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 import os
+import time
 
 import trilith
 
@@ -54,6 +55,14 @@ class Forking:
         worker.join(20)
         assert worker.exitcode == 0
         return answer
+
+    @trilith.api
+    def ends_a_child(self, start: str) -> int:
+        child = multiprocessing.get_context(start).Process(target=time.sleep, args=(60,))
+        child.start()
+        child.terminate()
+        child.join(20)
+        return child.exitcode
 
     @trilith.api
     def exit_status(self, child: int) -> int:

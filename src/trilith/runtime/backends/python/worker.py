@@ -336,8 +336,7 @@ def main(arguments: list[str]) -> None:
     *descriptors, parent = map(int, numbers)
     die_with_parent(parent)
     # The server says when to stop, by the lifeline: a signal to all its processes would end a model before its turn.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    forks.outlive_here((signal.SIGINT, signal.SIGTERM))
     configure_logging(msgspec.json.decode(log, type=LogOptions))
     sys.modules["triton_python_backend_utils"] = pb_utils
     sock, lifeline, desk = (socket.socket(fileno=moved_up(descriptor)) for descriptor in descriptors)
