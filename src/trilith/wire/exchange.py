@@ -7,7 +7,8 @@ It is a call with items (`FLAG_STREAM`) whose envelope has `EXCHANGE_CONTENT_TYP
     items of the replica        the first has `pack_answer(...)` as its meta; pieces of the body, or messages
     the call's result           ends them. Without an item before it it is the whole answer: head (`ResultMeta`), body
 
-Of a websocket an item's meta is the kind of its message (`TEXT`, `BINARY`), or `pack_close(...)`.
+Of a websocket the first item of the replica has the status 101 and nothing else; of all others, either way, the meta is
+the kind of the message (`TEXT`, `BINARY`), or `pack_close(...)`.
 
 Rule: headers go through as octets, whatever they hold. As text they are latin-1, which has one character for each.
 """
@@ -24,6 +25,9 @@ from trilith.errors import InvalidInput
 from trilith.wire.calls import ResultMeta, pack_meta, unpack_result
 
 EXCHANGE_CONTENT_TYPE: Final = "application/x-trilith-exchange"
+
+SWITCHING: Final = 101
+"""The status of an answer that makes a websocket of a request."""
 
 TEXT: Final = b"t"
 BINARY: Final = b"b"

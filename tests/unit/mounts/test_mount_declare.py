@@ -11,6 +11,7 @@ from trilith.errors import InvalidConfig, ServiceError, SetupError
 from trilith.orchestration.engine.mount_table import MountTable
 from trilith.service import InProcessResolver, ServiceHost, describe, openapi_document, spec_of
 from trilith.service.mounts.finding import interface_of
+from trilith.service.names import is_own_path
 
 
 async def some_page(scope, receive, send):
@@ -199,7 +200,7 @@ def test_nobody_else_has_a_current_service():
 
 
 def test_paths_lead_to_the_longest_mount():
-    table = MountTable([("", 0), ("/a", 1), ("/a/b", 2)])
+    table = MountTable([("", 0), ("/a", 1), ("/a/b", 2)], is_own_path)
     found = {path: table.find(path) for path in ("/", "/x", "/a", "/a/", "/ab", "/a/b", "/a/b/c", "/a/bc")}
     assert [mount[1] for mount in found.values()] == [0, 0, 1, 1, 0, 2, 2, 1]
     assert [table.find(path) for path in ("*", "", "/docs", "/v2/models", "/timelines/1")] == [None] * 5

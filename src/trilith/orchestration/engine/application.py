@@ -9,7 +9,7 @@ import msgspec
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.grpc_offer import GrpcOffer, read_offer
 from trilith.orchestration.engine.mount_table import MountTable
-from trilith.service import AppDescription
+from trilith.service import AppDescription, is_own_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def read_application(raw: msgspec.Raw, revision: int) -> Application:
         description=description,
         methods=methods,
         paths=paths,
-        mounts=MountTable(mounts),
+        mounts=MountTable(mounts, is_own_path),
         models=tuple(models),
         grpc=read_offer(description, methods),
     )

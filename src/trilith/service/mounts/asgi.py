@@ -13,6 +13,8 @@ from typing import Any, Final
 from trilith.service.mounts.exchange import ClientGone, Exchange, Phase
 from trilith.service.mounts.lifespan import Lifespan
 from trilith.service.mounts.port import MountPlace
+from trilith.service.mounts.socket import SocketExchange
+from trilith.service.mounts.socket_messages import SocketMessages
 from trilith.wire.exchange import ExchangeHead
 
 Scope = MutableMapping[str, Any]
@@ -48,9 +50,9 @@ class MountedAsgi:
 
     async def answer(self, exchange: Exchange) -> None:
         """Calls it for one request."""
-        scope = scope_of(exchange.head, dict(self._lifespan.state))
-        http = HttpMessages(exchange)
-        await self._app(scope, http.receive, http.send)
+        state = dict(self._lifespan.state)
+        messages = SocketMessages(exchange) if isinstance(exchange, SocketExchange) else HttpMessages(exchange)
+        await self._app(scope_of(exchange.head, state), messages.receive, messages.send)
 
     async def stop(self, timeout_s: float) -> None:
         """Runs what it does when it ends."""
@@ -59,7 +61,7 @@ class MountedAsgi:
 
 def scope_of(head: ExchangeHead, state: dict[str, Any]) -> dict[str, Any]:
     """The scope of a request."""
-    return {
+    scope: dict[str, Any] = {
         "type": "http",
         "asgi": dict(ASGI),
         "http_version": head.http_version,
@@ -75,6 +77,15 @@ def scope_of(head: ExchangeHead, state: dict[str, Any]) -> dict[str, Any]:
         "state": state,
         "extensions": {},
     }
+    if head.websocket:
+        del scope["method"]
+        scope |= {
+            "type": "websocket",
+            "scheme": "wss" if head.scheme == "https" else "ws",
+            "subprotocols": list(head.subprotocols),
+            "extensions": {"websocket.http.response": {}},
+        }
+    return scope
 
 
 class HttpMessages:

@@ -240,6 +240,21 @@ class Exchange:
 
     # The end.
 
+    @property
+    def left(self) -> bool:
+        """Whether the client does not wait any more."""
+        return self.gone
+
+    async def returned(self, where: str) -> None:
+        """What answers has returned.
+
+        Raises:
+            RuntimeError: it has not ended its answer.
+        """
+        if self.phase is not Phase.FINISHED and not self.gone:
+            undone = "answered" if self.phase is Phase.OPEN else "ended its answer"
+            raise RuntimeError(f"{where} returned before it had {undone}")
+
     def leave(self) -> None:
         """Nobody waits for the answer any more: whoever waits here is told."""
         if self.phase is not Phase.FINISHED:
@@ -259,6 +274,15 @@ class Exchange:
 def _checked(status: object, headers: Iterable[tuple[object, object]]) -> tuple[int, list[Field]]:
     if type(status) is not int or not 200 <= status <= 599:
         raise RuntimeError(f"the status of an answer must be a whole number from 200 to 599, got {status!r:.40}")
+    return status, checked_fields(headers)
+
+
+def checked_fields(headers: Iterable[tuple[object, object]]) -> list[Field]:
+    """The headers of an answer.
+
+    Raises:
+        RuntimeError: one of them cannot be sent.
+    """
     fields: list[Field] = []
     for name, value in headers:
         if not isinstance(name, bytes) or not isinstance(value, bytes):
@@ -266,4 +290,4 @@ def _checked(status: object, headers: Iterable[tuple[object, object]]) -> tuple[
         if not TOKEN.fullmatch(name) or not VALUE.fullmatch(value):
             raise RuntimeError(f"a header of an answer cannot be sent: {name!r:.80}: {value!r:.80}")
         fields.append((name, value))
-    return status, fields
+    return fields

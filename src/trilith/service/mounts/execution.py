@@ -20,8 +20,9 @@ from trilith.errors import Cancelled, DeadlineExceeded, InvalidInput
 from trilith.service.call import ServiceCall
 from trilith.service.failure import explain
 from trilith.service.mounts.current import current_instance
-from trilith.service.mounts.exchange import Exchange, Phase
+from trilith.service.mounts.exchange import Exchange
 from trilith.service.mounts.port import MountedApp, MountPlace
+from trilith.service.mounts.socket import SocketExchange
 from trilith.service.mounts.spec import MountSpec
 from trilith.service.streams.call import StreamServiceCall
 from trilith.service.tracing import enter
@@ -101,7 +102,9 @@ class MountExecution:
 
     def begin(self, mount: OpenMount, call: StreamServiceCall) -> asyncio.Task[None]:
         """Answers an exchange, in a task."""
-        exchange = Exchange(call, unpack_head(call.buffers[0]), call.buffers[1] if len(call.buffers) > 1 else b"")
+        head = unpack_head(call.buffers[0])
+        kind = SocketExchange if head.websocket else Exchange
+        exchange = kind(call, head, call.buffers[1] if len(call.buffers) > 1 else b"")
         task = asyncio.get_running_loop().create_task(self._run(mount, call, exchange))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -130,8 +133,7 @@ class MountExecution:
         try:
             await mount.app.answer(exchange)
             end_if_forked()
-            if exchange.phase is not Phase.FINISHED and not exchange.gone:
-                raise RuntimeError(f"{mount.where} returned before it had " + _undone(exchange))
+            await exchange.returned(mount.where)
         except asyncio.CancelledError as error:
             if call.done or from_outside():
                 call.finish(Cancelled(f"{mount.where} was cancelled"))
@@ -145,14 +147,11 @@ class MountExecution:
     def _failed(self, mount: OpenMount, call: StreamServiceCall, exchange: Exchange, error: BaseException) -> None:
         end_if_forked()
         request_id = call.context.request_id
-        if exchange.gone:
+        if exchange.left:
             _log.info("%s raised %s when its client had gone (request %s)", mount.where, named_error(error), request_id)
+            call.finish(Cancelled(f"the client of {mount.where} has gone"))
             return
         call.finish(explain(error, mount.where, request_id, debug=self._debug))
-
-
-def _undone(exchange: Exchange) -> str:
-    return "answered" if exchange.phase is Phase.OPEN else "ended its answer"
 
 
 def check_exchange(call: ServiceCall) -> StreamServiceCall:

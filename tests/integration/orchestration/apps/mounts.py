@@ -21,6 +21,7 @@ class Seen:
     after = 0
     failed_sends = 0
     received = 0
+    code = 0
     release = None
 
 
@@ -188,11 +189,60 @@ async def status(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def seen(scope: Any, receive: Any, send: Any) -> None:
-    names = ("begun", "disconnects", "cancelled", "sent", "after", "failed_sends", "received")
+    names = ("begun", "disconnects", "cancelled", "sent", "after", "failed_sends", "received", "code")
     found = {name: getattr(Seen, name) for name in names}
     await answer(
         send, json.dumps({**found, "pid": os.getpid()}).encode(), 200, [(b"content-type", b"application/json")]
     )
+
+
+async def socket(scope: Any, receive: Any, send: Any) -> None:
+    """A websocket that does as its path and its messages say."""
+    assert (await receive())["type"] == "websocket.connect"
+    path = scope["path"].removeprefix(scope["root_path"])
+    if path == "/ws/closes-first":
+        await send({"type": "websocket.close"})
+        return
+    if path == "/ws/refuses":
+        await send({"type": "websocket.http.response.start", "status": 402, "headers": [(b"x-why", b"paid")]})
+        await send({"type": "websocket.http.response.body", "body": b"not yet"})
+        return
+    if path == "/ws/raises-first":
+        raise ValueError("refused by accident")
+    if path == "/ws/returns":
+        return
+    chosen = scope["subprotocols"][0] if scope["subprotocols"] else None
+    await send({"type": "websocket.accept", "subprotocol": chosen, "headers": [(b"x-odd", b"1")]})
+    if path == "/ws/scope":
+        told = [scope["scheme"], scope["path"], scope["root_path"], scope["http_version"], trilith.context().request_id]
+        await send({"type": "websocket.send", "text": json.dumps(told)})
+        return
+    if path == "/ws/floods":
+        try:
+            while True:
+                await send({"type": "websocket.send", "bytes": b"x" * 65536})
+                Seen.sent += 1
+                await asyncio.sleep(0)
+        except OSError:
+            Seen.failed_sends += 1
+            raise
+    if path == "/ws/deaf":
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            Seen.cancelled += 1
+    while True:
+        message = await receive()
+        if message["type"] == "websocket.disconnect":
+            Seen.disconnects += 1
+            Seen.code = message["code"]
+            return
+        if message.get("text") == "close":
+            await send({"type": "websocket.close", "code": 4001, "reason": "as you say"})
+            return
+        if message.get("text") == "raise":
+            raise ValueError("in the middle")
+        await send({**message, "type": "websocket.send"})
 
 
 PAGES = {
@@ -219,6 +269,9 @@ async def pages(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "lifespan":
         raise RuntimeError("it knows nothing of that")
     path = scope["path"].removeprefix(scope["root_path"])
+    if scope["type"] == "websocket":
+        await socket(scope, receive, send)
+        return
     await PAGES.get(path, echo)(scope, receive, send)
 
 
