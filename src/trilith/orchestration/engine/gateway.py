@@ -202,6 +202,7 @@ class Gateway:
         await asyncio.gather(http.drain(timeout_s), grpc.drain(timeout_s))
         await admin.drain(0.0)
         listener.close()
+        self._workers.leave()
         self._router.stop()
         if self._tracer is not None:
             await asyncio.to_thread(self._tracer.close, _LAST_TRACES_S)

@@ -1,6 +1,10 @@
-"""What a replica tells a gateway of itself, on each connection that it makes. Read by `decode_notice`."""
+"""What a replica tells a gateway of itself, on each connection that it makes (read by `decode_notice`), and the one
+thing that a gateway tells it: that it leaves.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 
@@ -36,6 +40,9 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True, tag="readiness"):
     replica_id: int
     why_not: str
 
+
+LEAVING: Final = b"leaving"
+"""The gateway ends because the server does, not because it died: there is no other one to wait for."""
 
 Notice = Join | Hello | Counted | Readiness
 

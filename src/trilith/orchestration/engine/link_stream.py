@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 
-from trilith.errors import Bug, ReplicaLost
+from trilith.errors import Bug, TrilithError
 from trilith.net.transport import Buffer, CallStream, Item, Peer, Reply, Window
 from trilith.wire.calls import FLAG_STREAM, ResultMeta, unpack_result
 
@@ -83,10 +83,10 @@ class LinkStream:
         self._peer.cancel(self._stream.call_id)
         self._room.set()
 
-    def lost(self) -> None:
+    def lost(self, error: TrilithError) -> None:
         """The connection has ended."""
         if self._reply is None and self._failure is None:
-            self._failure = ReplicaLost(f"the connection to the gateway has ended: {self._peer.lost_reason}")
+            self._failure = error
             self._changed.set()
             self._room.set()
 

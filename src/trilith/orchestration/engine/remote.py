@@ -2,7 +2,8 @@
 
 Rule 1: the gateway is the only router. A worker never talks to another worker.
 Rule 2: a call carries the deadline of the call on whose behalf it is made, and its timeline hangs under that call's.
-Rule 3: when the gateway is being replaced, calls that were lost get an error; new ones wait for the new gateway.
+Rule 3: when the gateway is being replaced, calls that were lost get an error; new ones wait for the new gateway. When
+    it leaves because the server stops, calls are nobody's failures: they end with this process, which is next.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from weakref import WeakSet
 
 from trilith.core.context import Context
-from trilith.errors import DeadlineExceeded, NoReadyReplica, ReplicaLost
+from trilith.errors import DeadlineExceeded, Draining, NoReadyReplica, ReplicaLost, TrilithError
 from trilith.net.transport import Buffer, Peer, Reply
 from trilith.orchestration.engine.link_stream import LinkStream
 from trilith.service import (
@@ -27,6 +28,7 @@ from trilith.service import (
 from trilith.wire.calls import CallMeta, ResultMeta, pack_meta, unpack_result
 
 _GATEWAY_WITHIN_S = 10.0
+_STOP_WITHIN_S = 10.0  # this process ends earlier, unless something hangs
 
 
 class GatewayLink:
@@ -38,24 +40,30 @@ class GatewayLink:
         self._room = asyncio.Event()
         self._asked: set[asyncio.Future[Reply]] = set()
         self._streams: WeakSet[LinkStream] = WeakSet()
+        self._leaving = False
 
     def use(self, peer: Peer) -> None:
         """From now on calls go over this connection."""
-        self._peer = peer
+        self._peer, self._leaving = peer, False
         peer.on_credits = self._room.set
         self._connected.set()
         self._room.set()
+
+    def gateway_leaves(self) -> None:
+        """The connection will end because the server stops, as this process will."""
+        self._leaving = True
 
     def lose(self) -> None:
         """The connection ended: what was asked over it gets an error, new calls wait for the next one."""
         self._peer = None
         self._connected.clear()
         self._room.set()
-        for answered in self._asked:
-            if not answered.done():
-                answered.set_exception(ReplicaLost("the gateway ended while it had the call; another one is started"))
-        for stream in list(self._streams):
-            stream.lost()
+        asked, streams = list(self._asked), list(self._streams)
+        if self._leaving:
+            stopping = Draining("the server is stopping; the call was not answered")
+            asyncio.get_running_loop().call_later(_STOP_WITHIN_S, _fail, asked, streams, stopping)
+        else:
+            _fail(asked, streams, ReplicaLost("the gateway ended while it had the call; another one is started"))
 
     async def send(
         self, meta: CallMeta, buffers: Sequence[Buffer], context: Context
@@ -124,6 +132,14 @@ class GatewayLink:
             else:
                 self._room.clear()
                 await self._room.wait()
+
+
+def _fail(asked: Sequence[asyncio.Future[Reply]], streams: Sequence[LinkStream], error: TrilithError) -> None:
+    for answered in asked:
+        if not answered.done():
+            answered.set_exception(error)
+    for stream in streams:
+        stream.lost(error)
 
 
 class RemoteResolver:

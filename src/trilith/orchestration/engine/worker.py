@@ -35,7 +35,7 @@ from trilith.net.transport import LostCall, Peer, connect
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.counting import CountingReplica
-from trilith.orchestration.engine.hello import Hello, Join, Readiness
+from trilith.orchestration.engine.hello import LEAVING, Hello, Join, Readiness
 from trilith.orchestration.engine.inline import PATIENCE_S, patient_description
 from trilith.orchestration.engine.launch import WorkerArguments
 from trilith.orchestration.engine.process import open_to_agent, raise_descriptor_limit
@@ -234,6 +234,11 @@ class Worker:
     def _prepare(self, peer: Peer) -> None:
         peer.on_call = self._served.called
         peer.on_lost = self._disconnected
+        peer.on_notice = self._noticed
+
+    def _noticed(self, notice: bytes) -> None:
+        if notice == LEAVING:
+            self._link.gateway_leaves()
 
     def _disconnected(self, calls: list[LostCall]) -> None:
         self._peer = None

@@ -15,7 +15,7 @@ from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.application import Application
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.early_calls import EarlyCalls
-from trilith.orchestration.engine.hello import Counted, Hello, Readiness, decode_notice
+from trilith.orchestration.engine.hello import LEAVING, Counted, Hello, Readiness, decode_notice
 from trilith.orchestration.engine.links import ReplicaLink
 from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.router import Router
@@ -45,6 +45,7 @@ class WorkerDesk:
         self._programs = programs
         self._on_serving = on_serving
         self._early = EarlyCalls("the revision of its replica to be announced")
+        self._peers: set[Peer] = set()
 
     def connected(self, peer: Peer) -> None:
         """A worker is there."""
@@ -75,13 +76,21 @@ class WorkerDesk:
                 self._on_serving(notice.replica_id)
 
         def lost(calls: list[LostCall]) -> None:
+            self._peers.discard(peer)
             for link in links:
                 self._programs.gone(link.replica_id)
                 self._router.lost(link, calls)
 
+        self._peers.add(peer)
         peer.on_notice = noticed
         peer.on_lost = lost
         peer.on_call = lambda incoming: self._called(incoming, revision)
+
+    def leave(self) -> None:
+        """Tells every worker that this gateway ends, as the server does."""
+        for peer in list(self._peers):
+            peer.notify(LEAVING)
+            peer.flush()
 
     def _called(self, incoming: IncomingCall, revision: int) -> None:
         """A replica calls a model, or another service."""
