@@ -1,6 +1,6 @@
 """Many streams at once, one of whose readers is slow: does memory hold, and what does an item cost?
 
-    python benchmarks/streams.py [--clients 32] [--rate 1000] [--seconds 30]
+    python benchmarks/streams.py [--clients 32] [--rate 1000] [--seconds 30] [--websocket]
 
 Each client reads `--rate` items a second, but the last one, which reads as many bytes a second as `--slow-bytes` says.
 Told: the items that the others got, CPU an item of gateway and replica, and the memory of both, second by second.
@@ -38,9 +38,15 @@ async def _serve() -> tuple[asyncio.subprocess.Process, int]:
     raise SystemExit("the server has not started")
 
 
-async def _open(port: int, rate: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _open(port: int, rate: float, *, websocket: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     # A bound of 64 kB, so that a slow reader's own memory does not hide the server's.
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=_RECEIVE_BYTES)
+    if websocket:
+        writer.write(
+            b"GET /ticks?per_s=%g HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+            b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n" % rate
+        )
+        return reader, writer
     body = json.dumps({"per_s": rate}).encode()
     writer.write(
         b"POST /ticks HTTP/1.1\r\nhost: x\r\naccept: application/jsonl\r\ncontent-type: application/json\r\n"
@@ -95,7 +101,9 @@ class Found:
         return max(last - first for first, last in map(self.first_and_last, self.memory_mb))
 
 
-async def measure(*, clients: int, rate: float, seconds: int, warm_up: float, slow_bytes: int) -> Found:
+async def measure(
+    *, clients: int, rate: float, seconds: int, warm_up: float, slow_bytes: int, websocket: bool = False
+) -> Found:
     """A run against a server of its own.
 
     Args:
@@ -104,11 +112,12 @@ async def measure(*, clients: int, rate: float, seconds: int, warm_up: float, sl
         seconds: measured.
         warm_up: seconds before.
         slow_bytes: what the slow client reads a second.
+        websocket: whether they come over websockets; else as lines of JSON.
     """
     server, port = await _serve()
     try:
         counts = [0] * (clients - 1)
-        opened = [await _open(port, rate) for _ in range(clients)]
+        opened = [await _open(port, rate, websocket=websocket) for _ in range(clients)]
         readers = [reader for reader, _ in opened]
         tasks = [asyncio.create_task(_read(readers[at], counts, at)) for at in range(clients - 1)]
         tasks.append(asyncio.create_task(_read_slowly(readers[-1], slow_bytes)))
@@ -144,6 +153,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--warm-up", type=float, default=3.0, help="seconds before the first measurement")
     parser.add_argument("--slow-bytes", type=int, default=2000, help="what the slow client reads a second")
+    parser.add_argument("--websocket", action="store_true", help="over websockets; else as lines of JSON")
     parser.add_argument("--slack-mb", type=float, default=4.0, help="growth that is none: allocators round up")
     options = vars(parser.parse_args())
     slack_mb = options.pop("slack_mb")
