@@ -8,9 +8,12 @@ import io
 import json
 import os
 import select
+import shutil
 import signal
 import socket
+import ssl
 import struct
+import subprocess
 import threading
 
 import httpx
@@ -224,6 +227,26 @@ def test_a_page_of_another_origin_is_refused(sockets, serve):
         assert client.recv(timeout=20) == '"a"'
 
 
+def test_a_function_is_asked_who_the_client_is(tmp_path, serve):
+    (tmp_path / "who.py").write_text(
+        "import trilith\n"
+        "from trilith.errors import Forbidden\n"
+        "async def check(request):\n"
+        "    if request.headers.get('x-name') != 'anna':\n"
+        "        raise Forbidden('not you')\n"
+        "    return trilith.Identity(name='anna')\n"
+    )
+    server = serve(f"{APPS}/sockets.py:Sockets", "--access", f"{tmp_path}/who.py:check", "--access-log")
+    status, error = refused(server, "/said")
+    assert (status, error["message"]) == (403, "not you")
+    with opened(server, "/said", additional_headers={"x-name": "anna"}) as client:
+        client.send('"a"')
+        assert client.recv(timeout=20) == '"a"'
+        client.send("")
+        assert items(client) == ([], 1000, "")
+    server.wait_line("GET /said 101")
+
+
 def test_a_key_is_asked_for_and_its_limits_hold(tmp_path, serve):
     key, entry = new_key("one", scopes=["Sockets.said"], concurrency=1)
     path = tmp_path / "keys.yaml"
@@ -291,6 +314,48 @@ def test_a_client_that_goes_before_it_has_asked_is_forgotten(sockets):
             client.close_socket()
     with opened(sockets, '/spread?items=[{"a":1}]') as client:
         assert items(client)[1] == 1000
+
+
+def masked(opcode, payload, *, fin=True):
+    """A frame of a client, with the mask that changes nothing."""
+    return bytes(((0x80 if fin else 0) | opcode, 0x80 | len(payload))) + b"\0\0\0\0" + payload
+
+
+MOMENTS = {
+    "half a handshake": (HANDSHAKE[:60], b"", b""),
+    "the handshake": (HANDSHAKE, b"", b""),
+    "with an answer to it": (HANDSHAKE, b"101 Switching", b""),
+    "half a head of a frame": (HANDSHAKE, b"101", masked(1, b'"a"')[:3]),
+    "half a frame": (HANDSHAKE, b"101", masked(1, b'"a"')[:-1]),
+    "half a message": (HANDSHAKE, b"101", masked(1, b'"', fin=False)),
+    "with a message not looked at": (HANDSHAKE + masked(1, b'"a"'), b"101", b""),
+    "with an answer": (HANDSHAKE + masked(1, b'"a"'), b'"a"', b""),
+    "many messages": (HANDSHAKE, b"101", masked(1, b'"a"') * 5000),
+    "behind the end of its items": (HANDSHAKE + masked(1, b'"a"') + masked(1, b""), b"101", b""),
+    "behind the close of the server": (HANDSHAKE + masked(1, b""), b"\x88\x02\x03\xe8", b""),
+    "behind its own close": (HANDSHAKE + masked(1, b'"a"'), b'"a"', masked(8, b"\x03\xe8")),
+    "behind a breach": (HANDSHAKE + masked(1, b'"a"'), b'"a"', b"\xff\xff"),
+}
+
+
+@pytest.mark.parametrize("path", [b"/said", b"/said_plainly", b"/stubborn"])
+def test_a_client_may_go_at_any_moment(sockets, path):
+    for sent, awaited, more in MOMENTS.values():
+        for reset in (False, True):
+            with socket.create_connection(("127.0.0.1", sockets.http), 20) as client:
+                client.sendall(sent.replace(b"/said", path))
+                came = b""
+                while awaited not in came:
+                    piece = client.recv(65536)
+                    assert piece, (awaited, came)
+                    came += piece
+                client.sendall(more)
+                if reset:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sockets.wait_until(lambda: seen(sockets, "begun") == seen(sockets, "ended"))
+    with opened(sockets, path.decode()) as client:
+        client.send('"a"')
+        assert client.recv(timeout=20) == '"a"'
 
 
 def test_a_slow_reader_holds_its_own_producer_and_nobody_else(sockets):
@@ -396,3 +461,44 @@ def test_a_full_server_refuses_before_the_handshake(serve, tmp_path):
         assert waiting_one.recv(65536).startswith(b"HTTP/1.1 101")
         for each in asking:
             each.close()
+
+
+def test_over_tls(serve, tmp_path):
+    pytest.importorskip("cryptography")
+    from test_serve_tls import _certificate
+
+    certificate, key = _certificate(tmp_path)
+    options = ("--tls-certificate", str(certificate), "--tls-key", str(key), "--metrics-port", "off")
+    server = serve(f"{APPS}/sockets.py:Sockets", *options, ready=False)
+    port = int(server.wait_line("ready: https://").split("https://", 1)[1].split()[0].rsplit(":", 1)[1])
+    context = ssl.create_default_context(cafile=str(certificate))
+    with connect(f"wss://localhost:{port}/echo", proxy=None, ssl=context) as client:
+        for size in (1, 70_000, 1_000_000):
+            client.send(b"x" * size)
+            assert client.recv(timeout=20) == b"x" * size
+        client.send("")
+        assert items(client) == ([], 1000, "")
+
+
+NODE = """
+const socket = new WebSocket(process.argv[1]);
+const found = [];
+socket.binaryType = "arraybuffer";
+socket.onopen = () => { for (const size of [0, 10, 70000]) socket.send(new Uint8Array(size)); socket.send(""); };
+socket.onmessage = ({ data }) => found.push(data.byteLength);
+socket.onclose = ({ code, wasClean }) => console.log(JSON.stringify([found, code, wasClean]));
+"""
+
+
+@pytest.mark.peer
+def test_with_the_websocket_of_node(sockets):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(version[1:].split(".")[0]) < 20:
+        pytest.skip(f"node {version} has no WebSocket")
+    command = [node, "--experimental-websocket", "-e", NODE, f"ws://127.0.0.1:{sockets.http}/echo"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert done.stdout, done.stderr
+    assert json.loads(done.stdout) == [[0, 10, 70000], 1000, True]

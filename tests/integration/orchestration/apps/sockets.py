@@ -99,8 +99,10 @@ class Sockets:
             async for word in words:
                 yield word
         finally:
-            await asyncio.shield(asyncio.sleep(0.3))
-            self.ended += 1
+            try:
+                await asyncio.shield(asyncio.sleep(0.3))
+            finally:
+                self.ended += 1
 
     @trilith.api
     async def broken(self, words: AsyncIterator[str]) -> AsyncIterator[str]:
