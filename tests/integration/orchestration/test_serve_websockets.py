@@ -24,6 +24,8 @@ from websockets.asyncio.client import connect as connect_async
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+import trilith
+from trilith.errors import DeadlineExceeded, InvalidInput, ReplicaLost, ServiceError, Unauthenticated
 from trilith.orchestration import new_key
 
 HANDSHAKE = (
@@ -461,6 +463,73 @@ def test_a_full_server_refuses_before_the_handshake(serve, tmp_path):
         assert waiting_one.recv(65536).startswith(b"HTTP/1.1 101")
         for each in asking:
             each.close()
+
+
+def test_the_client_talks_over_a_websocket(sockets):
+    address = f"http://127.0.0.1:{sockets.http}"
+    with trilith.client(address, websockets=True) as client:
+        assert list(client.said(["a", "zwölf", ""], mark="!")) == ["a!", "zwölf!", "!"]
+        assert list(client.said([])) == []
+        parts = [b"", b"ab", b"c" * 300_000]
+        assert list(client.echo(parts)) == parts  # each by itself
+        assert list(client.said(str(number) for number in range(3000))) == [str(number) for number in range(3000)]
+        found = []
+        with pytest.raises(InvalidInput, match="that word is not said"):
+            found.extend(client.broken(["fine", "stop", "more"]))
+        with pytest.raises(ServiceError):
+            list(client.broken(["bug"]))
+        with pytest.raises(InvalidInput, match="item 1"):
+            list(client.said([5]))
+        begun = seen(sockets, "begun")
+        items_of = client.said(iter(lambda: "again", None))
+        assert next(items_of) == "again"
+        items_of.close()
+        assert seen(sockets, "begun") == begun + 1
+        sockets.wait_until(lambda: seen(sockets, "ended") == seen(sockets, "begun"))
+        assert client.joined(["a", "b"]) == "ab"  # as ever
+
+    async def main():
+        async with trilith.client(address, websockets=True, asynchronous=True) as client:
+
+            async def words():
+                for word in ("a", "b"):
+                    yield word
+
+            assert [word async for word in client.said(words())] == ["a", "b"]
+
+            async def no_words():
+                yield "a"
+                raise ValueError("no more words")
+
+            with pytest.raises(ValueError, match="no more words"):
+                assert [word async for word in client.said(no_words())]
+
+            async def silence():
+                await asyncio.sleep(60)
+                yield "never"
+
+            with pytest.raises(DeadlineExceeded):
+                assert [word async for word in client.with_timeout(0.3).said(silence())]
+
+    asyncio.run(main())
+
+
+def test_the_client_is_told_why_there_is_no_websocket(tmp_path, serve):
+    key, entry = new_key("one", scopes=["*"])
+    path = tmp_path / "keys.yaml"
+    path.write_text(f"public: [/openapi.json]\nkeys:\n{entry}")
+    server = serve(f"{APPS}/sockets.py:Sockets", "--api-keys", str(path))
+    address = f"http://127.0.0.1:{server.http}"
+    with trilith.client(address, websockets=True) as client, pytest.raises(Unauthenticated):
+        list(client.said(["a"]))
+    with trilith.client(address, websockets=True, headers={"authorization": f"Bearer {key}"}) as client:
+        assert list(client.said(["a"])) == ["a"]
+        words = client.said(iter(lambda: "again", None))
+        assert next(words) == "again"
+        [pid] = server.replica_pids("Sockets")
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(ReplicaLost):
+            list(words)
 
 
 def test_over_tls(serve, tmp_path):

@@ -31,7 +31,7 @@ ENTRANCES = {
         "measure/load/connection.py",
         "measure/load/probe.py",
     },
-    "wsproto": {"wire/websocket.py"},
+    "wsproto": {"wire/websocket.py", "wire/websocket_client.py"},
     "websockets": set(),
     "hpack": {"wire/http2/header_decoder.py", "wire/http2/header_encoder.py"},
     "httpx": {"service/client/transport.py"},

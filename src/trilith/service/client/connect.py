@@ -299,6 +299,7 @@ def client(
     tls_certificate: str | Path | None = None,
     tls_key: str | Path | None = None,
     connections: int = 100,
+    websockets: bool = False,
     retries: int = RETRIES,
 ) -> Client: ...
 @overload
@@ -312,6 +313,7 @@ def client(
     tls_certificate: str | Path | None = None,
     tls_key: str | Path | None = None,
     connections: int = 100,
+    websockets: bool = False,
     retries: int = RETRIES,
 ) -> AsyncClient: ...
 def client(
@@ -324,6 +326,7 @@ def client(
     tls_certificate: str | Path | None = None,
     tls_key: str | Path | None = None,
     connections: int = 100,
+    websockets: bool = False,
     retries: int = RETRIES,
 ) -> Client | AsyncClient:
     """A client of a running service. It asks the server once what it offers.
@@ -340,6 +343,8 @@ def client(
         tls_certificate: PEM file with the certificate chain that this client shows.
         tls_key: PEM file with its private key; None when the certificate's file has it.
         connections: how many calls may be under way at a time; those beyond wait.
+        websockets: a method that takes and gives items at once is called over a websocket: for when a proxy in between
+            holds requests until they are whole. Items of bytes stay apart, then.
         retries: how often a call is sent again, within its time: one that was provably not begun (no connection, or
             the server says so), and of an idempotent method one whose replica was lost or full. 0 for never.
 
@@ -359,6 +364,7 @@ def client(
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         connections=connections,
+        websockets=websockets,
     )
     if asynchronous:
         return AsyncClient(base, AsyncTransport(base, options), timeout_s, retries)

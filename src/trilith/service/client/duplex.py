@@ -44,38 +44,42 @@ class DuplexServer:
         Raises:
             TrilithError: there was none, or it was an error; or what `items` raised.
         """
-        parts = urlsplit(self.url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        try:
-            async with asyncio.timeout(patience.within_s(_CONNECT_WITHIN_S)):
-                reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=self.tls)
-        except (OSError, TimeoutError) as error:
-            raise NoReadyReplica(f"nothing answers at {self.url}: {error}; is the server running?") from error
+        reader, writer = await self._connect(patience)
         call = _Call(self.url, reader, writer, patience)
-        writer.write(self._head(parts.netloc, parts.path + path, body, patience))
+        writer.write(self._head(path, body, patience))
         try:
             return await call.begin(items)
         except BaseException:
             call.close()
             raise
 
-    def _head(self, host: str, path: str, body: Body, patience: Patience) -> bytes:
+    async def _connect(self, patience: Patience) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        parts = urlsplit(self.url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            async with asyncio.timeout(patience.within_s(_CONNECT_WITHIN_S)):
+                return await asyncio.open_connection(parts.hostname, port, ssl=self.tls)
+        except (OSError, TimeoutError) as error:
+            raise NoReadyReplica(f"nothing answers at {self.url}: {error}; is the server running?") from error
+
+    def _asked(self, path: str, body: Body, patience: Patience) -> tuple[str, str, dict[str, str]]:
+        """Host, target and headers of a call."""
+        parts = urlsplit(self.url)
         query = f"?{urlencode(body.query)}" if body.query else ""
-        headers = {
-            **self.headers,
-            "host": host,
-            "accept": body.accept,
-            "content-type": body.content_type,
-            "transfer-encoding": "chunked",
-        }
+        headers = {**self.headers, "accept": body.accept}
         if patience.asked_s is not None:
             headers["trilith-timeout-ms"] = plain_number(patience.asked_s * 1e3)
-        lines = [f"POST {path}{query} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        return parts.netloc, f"{parts.path}{path}{query}", headers
+
+    def _head(self, path: str, body: Body, patience: Patience) -> bytes:
+        host, target, headers = self._asked(path, body, patience)
+        headers |= {"host": host, "content-type": body.content_type, "transfer-encoding": "chunked"}
+        lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
         return "\r\n".join(lines).encode("latin-1")
 
 
-class _Call:
-    """One call on its connection."""
+class CallConnection:
+    """The connection of one call: what comes over it, while a task sends."""
 
     def __init__(
         self, url: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: Patience
@@ -85,8 +89,60 @@ class _Call:
         self._writer = writer
         self._patience = patience
         self._whole = WholeCall(url, patience)
-        self._answer = AnswerReader()
         self._sending: asyncio.Task[None] | None = None
+
+    async def _octets(self) -> bytes:
+        """What comes next; b"" at the end. Raises what sending raised meanwhile, if it was not the connection.
+
+        Raises:
+            TrilithError: nothing more came, or not in time.
+        """
+        reading = asyncio.ensure_future(self._reader.read(_READ_BYTES))
+        waiting: set[asyncio.Future[object]] = {reading}  # type: ignore[arg-type]
+        if self._sending is not None:
+            waiting.add(self._sending)  # type: ignore[arg-type]
+        try:
+            while not reading.done():
+                left_s = self._whole.left_s()
+                limit_s = self._patience.step_s if left_s is None else left_s
+                done, waiting = await asyncio.wait(waiting, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    raise overdue(self._url, self._patience)
+                self._check_sent()
+            return reading.result()
+        except OSError as error:
+            raise self._lost(str(error)) from error
+        finally:
+            reading.cancel()
+
+    def _check_sent(self) -> None:
+        sending = self._sending
+        if sending is None or not sending.done():
+            return
+        self._sending = None
+        error = None if sending.cancelled() else sending.exception()
+        if error is not None and not isinstance(error, ConnectionError):
+            raise error
+
+    def _lost(self, why: str) -> TrilithError:
+        return ReplicaLost(f"the connection to {self._url} broke before the answer was there: {why}")
+
+    def close(self) -> None:
+        """Ends the connection, and what is sent over it."""
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._writer.transport.abort()
+
+
+class _Call(CallConnection):
+    """One call on its connection."""
+
+    def __init__(
+        self, url: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: Patience
+    ) -> None:
+        super().__init__(url, reader, writer, patience)
+        self._answer = AnswerReader()
 
     async def begin(self, items: AsyncIterable[bytes]) -> tuple[str, AsyncGenerator[bytes, None]]:
         self._sending = asyncio.ensure_future(self._send(items))
@@ -119,28 +175,8 @@ class _Call:
         await self._writer.drain()
 
     async def _more(self) -> list[bytes]:
-        """What comes next of the body. Raises what the sending of items raised meanwhile, if it was not the connection.
-
-        Raises:
-            TrilithError: nothing more came, or not in time.
-        """
-        reading = asyncio.ensure_future(self._reader.read(_READ_BYTES))
-        waiting: set[asyncio.Future[object]] = {reading}  # type: ignore[arg-type]
-        if self._sending is not None:
-            waiting.add(self._sending)  # type: ignore[arg-type]
-        try:
-            while not reading.done():
-                left_s = self._whole.left_s()
-                limit_s = self._patience.step_s if left_s is None else left_s
-                done, waiting = await asyncio.wait(waiting, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-                if not done:
-                    raise overdue(self._url, self._patience)
-                self._check_sent()
-            octets = reading.result()
-        except OSError as error:
-            raise self._lost(str(error)) from error
-        finally:
-            reading.cancel()
+        """What comes next of the body; see `_octets`."""
+        octets = await self._octets()
         if not octets:
             if self._answer.ends_with_connection():
                 self._answer.complete = True
@@ -150,22 +186,3 @@ class _Call:
             return self._answer.push(octets)
         except ValueError as error:
             raise self._lost(str(error)) from error
-
-    def _check_sent(self) -> None:
-        sending = self._sending
-        if sending is None or not sending.done():
-            return
-        self._sending = None
-        error = None if sending.cancelled() else sending.exception()
-        if error is not None and not isinstance(error, ConnectionError):
-            raise error
-
-    def _lost(self, why: str) -> TrilithError:
-        return ReplicaLost(f"the connection to {self._url} broke before the answer was there: {why}")
-
-    def close(self) -> None:
-        """Ends the connection, and what is sent over it."""
-        if self._sending is not None:
-            self._sending.cancel()
-            self._sending.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._writer.transport.abort()

@@ -25,7 +25,7 @@ from trilith.service.codecs import media
 from trilith.service.failure import Calling
 from trilith.service.streams.bridge import BlockingItems, as_asynchronous
 from trilith.wire.sse import EventReader
-from trilith.wire.stream_formats import ERROR_EVENT, SSE
+from trilith.wire.stream_formats import BYTES, ERROR_EVENT, SSE
 
 if TYPE_CHECKING:
     from trilith.service.client.duplex import DuplexServer
@@ -45,12 +45,13 @@ class ItemReader:
     def __init__(self, operation: Operation, content_type: str) -> None:
         self._operation = operation
         self._events = EventReader() if media.media_type(content_type) == SSE else None
+        self._whole = media.media_type(content_type) == media.JSON and operation.offers[0] != BYTES
         self.failure: TrilithError | None = None
 
     def push(self, chunk: bytes) -> Iterator[Any]:
         """The items that are complete now."""
         if self._events is None:
-            yield chunk
+            yield decode_answer(self._operation, media.JSON, chunk) if self._whole else chunk
             return
         for name, data in self._events.push(chunk):
             if name == ERROR_EVENT:

@@ -39,6 +39,7 @@ class ConnectionOptions:
         tls_certificate: PEM file with the certificate chain that the client shows.
         tls_key: PEM file with its private key; None when the certificate's file has it.
         connections: how many there may be at a time.
+        websockets: calls whose items go both ways at once go over one.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class ConnectionOptions:
     tls_certificate: str | Path | None = None
     tls_key: str | Path | None = None
     connections: int = 100
+    websockets: bool = False
 
     def arguments(self, url: str) -> dict[str, Any]:
         """What httpx takes.
@@ -69,6 +71,10 @@ class ConnectionOptions:
         tls = None
         if url.startswith("https://"):
             tls = given["verify"] if isinstance(given["verify"], ssl.SSLContext) else httpx.create_ssl_context()
+        if self.websockets:
+            from trilith.service.client.sockets import SocketServer  # and wsproto, for who asks for it
+
+            return SocketServer(url=url, headers=dict(given["headers"]), tls=tls)
         return DuplexServer(url=url, headers=dict(given["headers"]), tls=tls)
 
     def _verify(self) -> ssl.SSLContext | bool:
