@@ -1,6 +1,7 @@
 """Batch sizes are learned: simulated models, a queue that is full or not, and time as a number."""
 
 import random
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -127,6 +128,31 @@ def test_requests_of_several_rows_are_not_tried_for_ever():
     assert sizes[20:].count(15) > 0.9 * len(sizes[20:])
 
 
+def served(unit, batches, unlucky, seed):
+    """The last sizes where one to eight requests of `unit` rows wait, and a size's first runs are slow."""
+    dice, seen, sizes = random.Random(seed), Counter(), []
+    batcher = DynamicBatcher(BatchingConfig(max_batch_size=8), sizer=(sizer := BatchSizer(8)))
+    for now in range(batches):
+        wanted = dice.randint(1, 8) * unit
+        while batcher.waiting_rows < wanted:
+            batcher.add(Waiting(rows=unit), float(now))
+        waited = batcher.waiting_rows
+        rows = sum(item.rows for item in batcher.next_batch(float(now)))
+        seen[rows] += 1
+        slow = 10.0 if rows > unit and seen[rows] <= unlucky else 1.0
+        sizer.observe(None, rows, (5e-5 + 1e-6 * rows) * dice.lognormvariate(0, 0.3) * slow)
+        sizes.append((rows, min(waited, 8)))
+    return sizes[-1000:]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("unlucky", [0, 1, 2])
+@pytest.mark.parametrize("unit", [1, 2])
+def test_what_waits_goes_together_whatever_the_first_runs_were_like(unit, unlucky, seed):
+    """Also where no request has the single row of which the smallest batch would be."""
+    assert sum(rows == waited for rows, waited in served(unit, 3000, unlucky, seed)) > 900
+
+
 def test_the_curve_is_what_runs_take_on_average_and_a_line_between_sizes():
     curve = CostCurve()
     assert (curve.seconds(3), curve.line(), curve.doubt(3)) == (0.0, (0.0, 0.0), float("inf"))
@@ -225,6 +251,17 @@ def test_100_requests_at_200_a_second_to_a_model_that_takes_100_ms_for_up_to_16(
     assert len(answered) == 100
     assert ended <= 0.85  # no batch is spent on learning what the first two say
     assert max(answered) <= 0.9
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_same_where_neither_the_clients_nor_the_model_are_regular(seed):
+    dice = random.Random(seed)
+    sizer = BatchSizer(16)
+    batcher = DynamicBatcher(BatchingConfig(max_batch_size=16), sizer=sizer)
+    arrivals = sorted(max(0.0, at / 200 + dice.uniform(-0.01, 0.01)) for at in range(100))
+    ended, answered = simulate(arrivals, lambda rows: 0.1 * dice.uniform(0.97, 1.03), batcher, sizer)
+    assert len(answered) == 100
+    assert ended - arrivals[0] <= 0.9
 
 
 def test_nothing_is_held_back_when_the_load_is_low():

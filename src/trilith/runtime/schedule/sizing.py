@@ -8,7 +8,8 @@ Rule 2: until a curve is known everything that waits goes together.
 Rule 3: exploring is bounded, and begins when the best size has run. A size is tried twice when the smaller ones, which
     take no longer, leave open whether it is better. From then on sizes are tried that may well be better than the best
     (the most promising first), and those that did not run for long, as far as the time lost stays below `LOSS` of all
-    time. What is lost by a trial is what it took less what its rows take at the best known rate.
+    time. What is lost by a trial is what it took less what its rows take at the best known rate. A size that no batch
+    became, because each request has several rows, is no more often tried than one that did not run for long.
 Rule 4: luck does not choose. Of a size that is little known its doubt is added to what it takes, but for the size of
     all that waits; the optimism is in Rule 3 (upper confidence bounds: Auer, Cesa-Bianchi and Fischer, 2002).
 Rule 5: each shape has its own curve. Of the shapes, those used last are kept, and of their sizes so few that a choice
@@ -17,6 +18,7 @@ Rule 5: each shape has its own curve. Of the shapes, those used last are kept, a
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -71,7 +73,7 @@ class _Trial:
 
 
 class _Shape:
-    __slots__ = ("choices", "curve", "fresh_until", "lost_s", "trial", "tries")
+    __slots__ = ("choices", "curve", "fresh_until", "lost_s", "trial", "tried_at", "tries")
 
     def __init__(self) -> None:
         self.curve = CostCurve()
@@ -80,6 +82,7 @@ class _Shape:
         self.lost_s = 0.0
         self.trial: _Trial | None = None
         self.tries: dict[int, int] = {}
+        self.tried_at: dict[int, int] = {}  # by size: how many runs there were when it was tried last
 
 
 class BatchSizer:
@@ -177,25 +180,31 @@ class BatchSizer:
         budget_s = LOSS * curve.total_s - known.lost_s
         bound_s = math.inf if self._max_latency_s is None else self._max_latency_s
         most, chosen = rate * (1.0 + TOLERANCE), best
-        for rows in self._classes:  # the smallest first: it bounds what the others can gain
-            if rows > limit:
-                break
+        classes = self._classes[: bisect.bisect(self._classes, limit)]
+        # The smallest first: it bounds what the others can gain. All that waits goes together by itself until it is
+        # known to be worse, which may have been bad luck.
+        for rows in classes if limit == classes[-1] or not curve.runs(limit) else (*classes, limit):
             least_s = max(curve.at_least(rows), curve.seconds(rows) * (1.0 - _HOPE * curve.doubt(rows)))
             if rows == best or least_s > bound_s:
                 continue
             tries = known.tries.get(rows, 0)
             # A size takes at least what a smaller one takes, which bounds what it can gain.
             possible = rows / max(curve.at_least(rows), 1e-9)
-            if max(curve.runs(rows), tries) < _TRIES and possible > rate * _PROMISE:
+            if rows in classes and max(curve.runs(rows), tries) < _TRIES and possible > rate * _PROMISE:
                 known.tries[rows] = tries + 1
+                known.tried_at[rows] = curve.observed
                 return rows
+            waited = curve.observed - known.tried_at.get(rows, -STALE_AFTER)
+            if not curve.runs(rows) and waited < STALE_AFTER:
+                continue  # no requests make such a batch now, so it would stand before those that they make
             expected_s = curve.at_most(rows)
             hope = min(possible, rows / max(expected_s * (1.0 - _HOPE * curve.doubt(rows)), 1e-9))
-            if curve.age(rows) > STALE_AFTER:
+            if min(curve.age(rows), waited) >= STALE_AFTER:
                 hope = math.inf
             if hope > most and expected_s - rows / rate < budget_s:
                 most, chosen = hope, rows
         if chosen != best:
+            known.tried_at[chosen] = curve.observed
             known.trial = _Trial(rows=chosen, best=best, rate=rate)
         return chosen
 
