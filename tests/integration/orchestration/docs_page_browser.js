@@ -15,6 +15,19 @@ globalThis.document = { createElement: tag => new Element(tag), getElementById: 
 const real = globalThis.fetch;
 globalThis.fetch = (path, options) => real(new URL(path, base + "/docs"), options && { ...options, duplex: "half" });
 URL.createObjectURL = blob => `blob:${blob.size}`;
+globalThis.location = { href: base + "/docs" };
+const until = async condition => { while (!condition()) await new Promise(go => setTimeout(go, 5)); };
+async function talk(card, connect) {
+  const out = card.all("pre").find(each => each.attributes["aria-label"] === "messages");
+  const button = text => card.all("button").find(each => each.text === text);
+  const item = card.all("input").find(each => each.attributes["aria-label"] === "next item");
+  connect.onclick();
+  await until(() => connect.hidden);
+  for (const value of ["1", "2"]) { const before = out.text; item.value = value; button("Say").onclick(); await until(() => out.text.length > before.length + 5); }
+  button("No more").onclick();
+  await until(() => out.text.includes("closed"));
+  return out.text;
+}
 (async () => {
   const page = await (await real(base + "/docs")).text();
   (0, eval)(page.match(/<script>([^]*)<\/script>/)[1]);
@@ -26,8 +39,10 @@ URL.createObjectURL = blob => `blob:${blob.size}`;
     for (const input of card.all("input")) if (input.attributes.type === "file") input.files = [new File([png], "page.png", { type: "image/png" })];
     const [send] = card.all("button");
     await send.onclick();
+    const connect = card.all("button").find(each => each.text === "Connect");
+    const said = connect && globalThis.WebSocket ? await talk(card, connect) : "";
     const status = card.all("div").find(each => each.attributes.role === "status");
-    found[name] = { text: status.text, pictures: status.all("img").map(i => i.attributes.alt), links: status.all("a").map(a => a.attributes.download),
+    found[name] = { text: status.text, said, pictures: status.all("img").map(i => i.attributes.alt), links: status.all("a").map(a => a.attributes.download),
       unnamed: ["input", "textarea", "select"].flatMap(tag => card.all(tag)).filter(each => !each.attributes["aria-label"]).length, card: card.text };
   }
   console.log(JSON.stringify(found));

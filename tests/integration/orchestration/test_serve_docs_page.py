@@ -51,6 +51,11 @@ class Page:
         return start + sum([number async for number in numbers])
 
     @trilith.api
+    async def doubled(self, numbers: AsyncIterator[int], by: int = 2) -> AsyncIterator[int]:
+        async for number in numbers:
+            yield by * number * 100
+
+    @trilith.api
     def both(self, image: Image.Image) -> tuple[Image.Image, str]:
         return image, "a text"
 
@@ -73,8 +78,14 @@ def test_every_method_can_be_tried(serve, tmp_path):
     png = (
         "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg=="  # 2 x 2
     )
+    flag = "--experimental-websocket"
+    sockets = subprocess.run(["node", flag, "-e", "new WebSocket"], capture_output=True, text=True, check=False)
+    flags = [flag] if "TypeError" in sockets.stderr else []  # it knows the word, and lacks an argument
     done = subprocess.run(
-        ["node", str(BROWSER), f"http://127.0.0.1:{server.http}", png], capture_output=True, text=True, check=False
+        ["node", *flags, str(BROWSER), f"http://127.0.0.1:{server.http}", png],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -86,6 +97,7 @@ def test_every_method_can_be_tried(serve, tmp_path):
     assert "5 bytes" in found["raw"]["text"]
     assert '1\n{"error":{"code":"service_failed"' in found["breaks"]["text"]
     assert found["total"]["text"].endswith("12")  # 10, and the two items that the page offers
+    assert found["doubled"]["said"] == ("> 1\n200\n> 2\n400\nclosed: 1000 \n" if flags else "")
     assert len(found["both"]["pictures"]) == 1
     assert "a text" in found["both"]["text"]
     assert found["size"]["text"].startswith("200 OK")
