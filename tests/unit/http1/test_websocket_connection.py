@@ -243,7 +243,7 @@ def test_what_is_not_taken_holds_the_client(connect: Connect) -> None:
         websocket.open()
         sockets.append(websocket)
 
-    chat = Chat(connect, app=app, read_ahead_bytes=1000)
+    chat = Chat(connect, app=app, read_ahead_bytes=10_000)
     chat.send(*(frame(BINARY, bytes([at]) * 100) for at in range(6)))
     assert chat.client.transport.reading
     chat.send(b"".join(frame(BINARY, bytes([at]) * 100) for at in range(6, 12)))

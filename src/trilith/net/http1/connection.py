@@ -28,7 +28,7 @@ from typing import Final, cast
 from trilith.net.held_bytes import LARGE_BYTES, ConnectionShare
 from trilith.net.http1.address import address_text
 from trilith.net.http1.dispatch import dispatch, tell_disconnect
-from trilith.net.http1.gate import ReadGate
+from trilith.net.http1.gate import FULL_READ_BYTES, ReadGate
 from trilith.net.http1.http2_connection import HttpOverHttp2
 from trilith.net.http1.outbound import Buffer, Outbound
 from trilith.net.http1.request import HttpRequest, request_of
@@ -38,7 +38,6 @@ from trilith.wire.http1 import InboundBody, Refusal, RequestReader, refusal
 _HTTP2_START: Final = b"PRI * HTTP/2"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _COPY_BYTES: Final = 16 << 10  # below it, a chunk is copied into its frame: one buffer is cheaper than three
-_FULL_READ_BYTES: Final = 200_000  # about what a transport reads at a time; so much means that there is more
 _LINGER_BYTES: Final = 16 << 20
 
 
@@ -148,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(refusal.HELD_BYTES.because(self.share.refuse()))
         if reader.in_head and not self._head_since:
             self._head_since = state.now
-        if len(data) >= _FULL_READ_BYTES:
+        if len(data) >= FULL_READ_BYTES:
             self._gate.rest(state.loop)
         if reading is not None or self._waiting or self._gate.paused or self._out.paused or reader.stopped:
             self.update_reading()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from trilith.net.http1.hangup import HangupWatch, Watched
 
 _NOT_WATCHED = -1
+
+FULL_READ_BYTES: Final = 200_000
+"""About what a transport reads at a time: so much means that there is more."""
 
 
 class ReadGate:

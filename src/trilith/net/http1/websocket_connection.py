@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from trilith.core.logs import Accesses
 from trilith.net.held_bytes import LARGE_BYTES, ConnectionShare
-from trilith.net.http1.gate import ReadGate
+from trilith.net.http1.gate import FULL_READ_BYTES, ReadGate
 from trilith.net.http1.outbound import Outbound
-from trilith.net.http1.waiting import Listener
+from trilith.net.http1.websocket_waiters import WebSocketWaiters
 from trilith.net.request_log import http_answered
 from trilith.wire import websocket as wire
 from trilith.wire.websocket_deflate import Deflate
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trilith.net.http1.request import HttpRequest
     from trilith.net.http1.state import ServerState
 
-_MESSAGE_COST_BYTES: Final = 64  # of an object beside its content: many short messages are not free
+_MESSAGE_COST_BYTES: Final = 1 << 10  # beside its content: of many short ones not too many are read at a time
 _GOING: Final = "the server is stopping"
 _FAILED: Final = "the server failed; its log has the reason under the request id"
 _FULL: Final = "the server holds all that it may for its clients: try again later"
@@ -61,11 +61,10 @@ class WebSocketConnection(asyncio.Protocol):
         "_pinged",
         "_reader",
         "_request",
-        "_room",
         "_share",
         "_state",
         "_transport",
-        "_waiter",
+        "_waiters",
         "code",
         "on_drain",
         "reason",
@@ -84,8 +83,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._reader = wire.WebSocketReader(max_message_bytes=request.max_body_bytes, deflate=deflate)
         self._messages: deque[str | bytes] = deque()
         self._backlog_bytes = self._held_bytes = 0
-        self._waiter: asyncio.Future[None] | Listener | None = None
-        self._room: list[asyncio.Future[None] | Listener] = []
+        self._waiters = WebSocketWaiters(self._loop)
         self._share = ConnectionShare(state.held)
         self._heard_at = monotonic()
         self._pinged = self._deaf = self._gone = False
@@ -112,8 +110,10 @@ class WebSocketConnection(asyncio.Protocol):
         self._reader.feed(data)
         self._read()
         self._hold()
+        if len(data) >= FULL_READ_BYTES:
+            self._gate.rest(self._loop)
         if self._messages:
-            self._wake()
+            self._waiters.tell_message()
 
     def eof_received(self) -> None:
         """For the transport, which closes itself after it."""
@@ -139,7 +139,7 @@ class WebSocketConnection(asyncio.Protocol):
         """For the transport."""
         self._out.resume()
         self._share.unsent(self._out.unsent_bytes)
-        self._tell_room()
+        self._waiters.tell_room()
 
     # What comes.
 
@@ -191,22 +191,13 @@ class WebSocketConnection(asyncio.Protocol):
 
     async def wait(self) -> None:
         """Returns when a message or the end may be here."""
-        waiter = self._waiter = self._loop.create_future()
-        try:
-            await waiter
-        finally:
-            self._waiter = None
+        await self._waiters.for_message()
 
     def when_message(self, callback: Callable[[], None]) -> None:
         """Calls back whenever messages came, and at the end."""
-        self._waiter = Listener(callback)
+        self._waiters.when_message(callback)
         if self._messages or self.code:
-            self._loop.call_soon(self._wake)
-
-    def _wake(self) -> None:
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+            self._loop.call_soon(self._waiters.tell_message)
 
     # What goes.
 
@@ -224,19 +215,11 @@ class WebSocketConnection(asyncio.Protocol):
     async def room(self) -> None:
         """Returns when the client has read enough, or at the end."""
         if self._out.paused and not self.code:
-            waiter = self._loop.create_future()
-            self._room.append(waiter)
-            await waiter
+            await self._waiters.for_room()
 
     def when_room(self, callback: Callable[[], None]) -> None:
         """Calls back once, then."""
-        self._room.append(Listener(callback))
-
-    def _tell_room(self) -> None:
-        waiting, self._room = self._room, []
-        for waiter in waiting:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.when_room(callback)
 
     # The end.
 
@@ -297,10 +280,7 @@ class WebSocketConnection(asyncio.Protocol):
             if Accesses.on:
                 http_answered(request, 101, whole=self.code != wire.LOST)
             request.end_websocket(gone=self._gone)
-        self._wake()
-        if isinstance(self._waiter, Listener):
-            self._waiter = None
-        self._tell_room()
+        self._waiters.over()
 
     # For the server.
 
