@@ -10,6 +10,8 @@ import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
+import h2.connection
+import h2.events
 import httpx
 import psutil
 import pytest
@@ -374,3 +376,34 @@ def test_http2_streams_both_ways(streams):
         assert answer.text == "data: 2\n\ndata: 4\n\n"
         answer = client.post(url(streams, "/count"), json={"n": 1000, "size": 1000}, headers={"accept": "text/plain"})
         assert len(answer.text) == 1000 * 1000 + 10 + 90 * 2 + 900 * 3
+
+
+def test_over_http2_a_client_that_resets_one_stream_closes_its_generator_alone(streams):
+    closed = streams.post("/closings")[1][1]
+    client = h2.connection.H2Connection()
+    client.initiate_connection()
+    head = [(":method", "POST"), (":scheme", "http"), (":authority", "x"), ("content-type", "application/json")]
+    for stream in (1, 3):
+        client.send_headers(stream, [*head[:1], (":path", "/count"), *head[1:]])
+        client.send_data(stream, b'{"n": 1000000000}', end_stream=True)
+    with socket.create_connection(("127.0.0.1", streams.http), timeout=20) as raw:
+        seen: set[int] = set()
+
+        def read():
+            for event in client.receive_data(raw.recv(65536)):
+                if isinstance(event, h2.events.DataReceived):
+                    seen.add(event.stream_id)
+                    client.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            raw.sendall(client.data_to_send())
+
+        raw.sendall(client.data_to_send())
+        while seen != {1, 3}:
+            read()
+        client.reset_stream(1, error_code=8)
+        raw.sendall(client.data_to_send())
+        streams.wait_until(lambda: streams.post("/closings")[1][1] == closed + 1)
+        seen.clear()
+        while 3 not in seen:
+            read()
+        assert streams.post("/closings")[1][1] == closed + 1
+    streams.wait_until(lambda: streams.post("/closings")[1][1] == closed + 2)
