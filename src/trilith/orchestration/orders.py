@@ -31,7 +31,7 @@ class Announce:
 
 
 @dataclass(frozen=True, slots=True)
-class Deploy(Generic[Content]):
+class DeployRevision(Generic[Content]):
     """To the gateway: get ready to serve the revision; `publish`: serve it at once."""
 
     revision: Revision[Content]
@@ -39,21 +39,21 @@ class Deploy(Generic[Content]):
 
 
 @dataclass(frozen=True, slots=True)
-class Publish:
+class PublishRevision:
     """To the gateway: calls go to the revision from now on."""
 
     revision: int
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class WithdrawReplica:
     """To the gateway: send nothing more to the replica, and say when it is idle."""
 
     replica_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopReplica:
     """To a replica that holds no call: exit."""
 
     replica_id: int
@@ -83,4 +83,15 @@ class StartGateway:
     not_before: float
 
 
-Order = Tell | Announce | Deploy[Content] | Publish | Remove | Stop | KillReplica | KillGateway | KillAll | StartGateway
+Order = (
+    Tell
+    | Announce
+    | DeployRevision[Content]
+    | PublishRevision
+    | WithdrawReplica
+    | StopReplica
+    | KillReplica
+    | KillGateway
+    | KillAll
+    | StartGateway
+)

@@ -24,16 +24,16 @@ from trilith.orchestration.gateway_watch import GatewayWatch
 from trilith.orchestration.orders import (
     Announce,
     Content,
-    Deploy,
+    DeployRevision,
     KillAll,
     KillGateway,
     KillReplica,
     Order,
-    Publish,
-    Remove,
+    PublishRevision,
     StartGateway,
-    Stop,
+    StopReplica,
     Tell,
+    WithdrawReplica,
 )
 from trilith.orchestration.reconcile import SEED, Drain, Limits, Start, reconcile
 from trilith.orchestration.replicas import Replica, ReplicaBook
@@ -109,7 +109,7 @@ class Supervision(Generic[Content]):
         self._deploy(self.revisions.wanted)
         for replica in self.book.all():
             if replica.state is ReplicaState.DRAINING:
-                self._order(Remove(replica.replica_id))
+                self._order(WithdrawReplica(replica.replica_id))
 
     def gateway_heard(self, now: float) -> None:
         """It shows that it lives."""
@@ -362,7 +362,7 @@ class Supervision(Generic[Content]):
         )
         switched, wake_at = self.revisions.switch(complete=plan.complete), plan.wake_at
         if switched is not None:
-            self._order(Publish(switched.number))
+            self._order(PublishRevision(switched.number))
             wake_at = now  # what the old revision had is drained in the next round
         steps: list[Start | Order[Content]] = []
         for action in plan.actions:
@@ -455,7 +455,7 @@ class Supervision(Generic[Content]):
 
     def _deploy(self, revision: Revision[Content] | None) -> None:
         if revision is not None:
-            self._order(Deploy(revision, publish=revision is self.revisions.serving))
+            self._order(DeployRevision(revision, publish=revision is self.revisions.serving))
 
     def _drain(self, replica_id: int, now: float) -> None:
         replica = self.book.get(replica_id)
@@ -465,11 +465,11 @@ class Supervision(Generic[Content]):
             self._stop(replica, ReplicaEvent.DRAIN, now)
             return
         self.book.event(replica, ReplicaEvent.DRAIN, now)
-        self._order(Remove(replica_id))
+        self._order(WithdrawReplica(replica_id))
 
     def _stop(self, replica: Replica, event: ReplicaEvent, now: float) -> None:
         self.book.event(replica, event, now)
-        self._order(Stop(replica.replica_id))
+        self._order(StopReplica(replica.replica_id))
 
     def _kill(self, replica: Replica, now: float) -> None:
         self.book.event(replica, ReplicaEvent.KILL, now)

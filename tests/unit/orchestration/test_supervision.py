@@ -74,12 +74,12 @@ class World(RuleBasedStateMachine):
                     self.announced += 1
                     for entry in step.desired:
                         assert self.sup.book.running(entry.service, entry.revision) >= entry.replicas
-                case orders.Deploy():
+                case orders.DeployRevision():
                     if self.gateway is not None:
                         self.gateway.to_load.append(step.revision.number)
                         if step.publish:
                             self.gateway.published = step.revision.number
-                case orders.Publish():
+                case orders.PublishRevision():
                     wanted = self.sup.revisions.wanted
                     assert wanted is not None
                     assert step.revision == wanted.number
@@ -88,13 +88,13 @@ class World(RuleBasedStateMachine):
                     if self.gateway is not None:
                         assert step.revision in self.gateway.loaded
                         self.gateway.published = step.revision
-                case orders.Remove():
+                case orders.WithdrawReplica():
                     worker = self.workers[step.replica_id]
                     serving = self.sup.revisions.serving
                     assert serving is not None
                     assert (worker.service, worker.revision) not in {(d.service, d.revision) for d in serving.desired}
                     worker.removed = True
-                case orders.Stop() | orders.KillReplica():
+                case orders.StopReplica() | orders.KillReplica():
                     self.workers[step.replica_id].told_to_end = True
                 case orders.StartGateway():
                     assert self.gateway is None
@@ -479,24 +479,27 @@ def test_a_new_gateway_is_told_what_serves_then_the_change_then_who_leaves():
     sup.take_orders()
     sup.gateway_starts()
     sup.gateway_started(1.0)
-    assert sup.take_orders() == [orders.Deploy(first, publish=True), orders.Deploy(second, publish=False)]
+    assert sup.take_orders() == [
+        orders.DeployRevision(first, publish=True),
+        orders.DeployRevision(second, publish=False),
+    ]
     sup.replica_serving(2, 1.0)
     assert sup.converge(1.0)[0] == [], "what an earlier gateway had loaded is of no use to this one"
     sup.gateway_loaded(2, 1.0, not_ready=[])
     steps, wake_at = sup.converge(1.0)
-    assert steps == [orders.Publish(2)]
+    assert steps == [orders.PublishRevision(2)]
     assert wake_at == 1.0, "the old revision is drained in the next round"
     steps, _ = sup.converge(1.0)
-    assert steps == [orders.Remove(1)]
+    assert steps == [orders.WithdrawReplica(1)]
     sup.gateway_starts()
     sup.gateway_started(2.0)
-    assert sup.take_orders() == [orders.Deploy(second, publish=True), orders.Remove(1)]
+    assert sup.take_orders() == [orders.DeployRevision(second, publish=True), orders.WithdrawReplica(1)]
 
 
 def test_one_traceback_is_told_once_and_one_failure_names_who():
     sup = supervised()
     sup.described(1, revision(1, {"A": 2}), 0.0, bounded=True)
-    assert orders.Stop(1) in sup.take_orders(), "its libraries were loaded without the bound on their threads"
+    assert orders.StopReplica(1) in sup.take_orders(), "its libraries were loaded without the bound on their threads"
     steps, _ = sup.converge(0.0)
     for start in steps:
         assert isinstance(start, Start)
@@ -636,7 +639,7 @@ def test_a_change_whose_models_there_are_not_is_dropped():
     assert sup.take_orders() == [
         orders.Tell("app:Echo cannot be served: there is no model m", "error"),
         orders.Tell("the change cannot be started; the revision before it keeps serving", "error"),
-        orders.Deploy(sup.revisions.serving, publish=True),
+        orders.DeployRevision(sup.revisions.serving, publish=True),
     ]
 
 
@@ -672,7 +675,7 @@ def test_an_older_change_that_is_slower_to_tell_what_it_is_is_not_deployed():
     changed(sup, {"A": 1}, 0.0)
     sup.take_orders()
     sup.described(slow, revision(number, {"A": 1}), 0.0, bounded=False)
-    assert sup.take_orders() == [orders.Stop(slow)]
+    assert sup.take_orders() == [orders.StopReplica(slow)]
 
 
 def test_a_target_that_hangs_while_it_loads_is_ended():
@@ -691,8 +694,8 @@ def test_who_leaves_before_it_served_is_stopped_at_once():
     [replica_id] = begin_wanted(sup, 0.0)
     sup.replica_serving(replica_id, 0.0)
     sup.take_orders()
-    assert sup.converge(0.0)[0] == [orders.Publish(2)]
-    assert sup.converge(0.0)[0] == [orders.Stop(1)]
+    assert sup.converge(0.0)[0] == [orders.PublishRevision(2)]
+    assert sup.converge(0.0)[0] == [orders.StopReplica(1)]
     sup.replica_idle(replica_id, 0.0)
     assert sup.take_orders() == [], "one that serves is idle now and then"
 
@@ -700,7 +703,7 @@ def test_who_leaves_before_it_served_is_stopped_at_once():
 def test_waiting_for_models_is_not_slowness():
     sup = supervised()
     sup.described(1, revision(1, {"A": 1}), 0.0, bounded=False)
-    assert sup.converge(LIMITS.start_s * 3)[0] == [orders.Deploy(sup.revisions.wanted, publish=True)]
+    assert sup.converge(LIMITS.start_s * 3)[0] == [orders.DeployRevision(sup.revisions.wanted, publish=True)]
     sup.gateway_loaded(1, LIMITS.start_s * 3, not_ready=[])
     assert sup.converge(LIMITS.start_s * 3.5) == ([], LIMITS.start_s * 4)
 

@@ -19,7 +19,7 @@ from trilith.errors import Bug, SetupError
 from trilith.orchestration import narration, orders
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.children import Children
-from trilith.orchestration.engine.described import Application, revision_of
+from trilith.orchestration.engine.described import DeclaredApplication, revision_of
 from trilith.orchestration.engine.inline import PATIENCE_S, Foreground
 from trilith.orchestration.engine.keys_held import HeldKeys, has_terminal
 from trilith.orchestration.engine.launcher import Launcher
@@ -35,7 +35,7 @@ from trilith.orchestration.supervision import Charge, Supervision
 _REMIND_S = 10.0
 ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """The signals that end a server."""
-_Order = orders.Order[Application]
+_Order = orders.Order[DeclaredApplication]
 
 
 class Agent:
@@ -62,7 +62,7 @@ class Agent:
         limits = Limits(drain_s=options.drain_s)
         if foreground is not None:
             limits = Limits(drain_s=options.drain_s, start_s=PATIENCE_S)
-        self._supervision: Supervision[Application] = Supervision(
+        self._supervision: Supervision[DeclaredApplication] = Supervision(
             Charge(
                 target=options.target,
                 application=not self._launcher.serves_repository,

@@ -13,7 +13,7 @@ from trilith.service import AppDescription, is_own_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Application:
+class ServedApplication:
     """One revision of an application.
 
     Attributes:
@@ -35,7 +35,7 @@ class Application:
     grpc: GrpcOffer
 
 
-def read_application(raw: msgspec.Raw, revision: int) -> Application:
+def read_application(raw: msgspec.Raw, revision: int) -> ServedApplication:
     """The application that a description tells of.
 
     Raises:
@@ -80,7 +80,7 @@ def read_application(raw: msgspec.Raw, revision: int) -> Application:
             )
             if service is description.services[0]:
                 mounts.append((mount.path.rstrip("/"), route))
-    return Application(
+    return ServedApplication(
         revision=revision,
         description=description,
         methods=methods,

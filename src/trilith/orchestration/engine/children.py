@@ -12,17 +12,17 @@ from typing import Any, Final
 
 from trilith.orchestration import orders
 from trilith.orchestration.engine import control
-from trilith.orchestration.engine.described import Application
+from trilith.orchestration.engine.described import DeclaredApplication
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.reconcile import Limits
 
 _GRACE_S: Final = 1.0
 
 ChildOrder = (
-    orders.Deploy[Application]
-    | orders.Publish
-    | orders.Remove
-    | orders.Stop
+    orders.DeployRevision[DeclaredApplication]
+    | orders.PublishRevision
+    | orders.WithdrawReplica
+    | orders.StopReplica
     | orders.KillReplica
     | orders.KillGateway
     | orders.KillAll
@@ -50,7 +50,7 @@ class Children:
     def obey(self, order: ChildOrder) -> None:
         """Carries out an order."""
         match order:
-            case orders.Deploy():
+            case orders.DeployRevision():
                 described = order.revision.content.described
                 self.to_gateway(
                     control.Deploy(
@@ -60,11 +60,11 @@ class Children:
                         publish=order.publish,
                     )
                 )
-            case orders.Publish():
+            case orders.PublishRevision():
                 self.to_gateway(control.Publish(revision=order.revision))
-            case orders.Remove():
+            case orders.WithdrawReplica():
                 self.to_gateway(control.RemoveReplica(replica_id=order.replica_id))
-            case orders.Stop():
+            case orders.StopReplica():
                 if order.replica_id in self.workers:
                     self.workers[order.replica_id].channel.send(control.Stop(timeout_s=self._limits.stop_s))
             case orders.KillReplica():

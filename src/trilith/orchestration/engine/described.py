@@ -13,7 +13,7 @@ from trilith.orchestration.revisions import Revision
 from trilith.orchestration.spec import DeployedApplication
 
 
-class Application(NamedTuple):
+class DeclaredApplication(NamedTuple):
     """What the agent keeps of an application.
 
     Attributes:
@@ -27,7 +27,7 @@ class Application(NamedTuple):
     mounts: tuple[str, ...]
 
 
-def revision_of(described: Described, number: int, root_replicas: int | None) -> Revision[Application]:
+def revision_of(described: Described, number: int, root_replicas: int | None) -> Revision[DeclaredApplication]:
     """The revision that `described` declares.
 
     Args:
@@ -51,5 +51,5 @@ def revision_of(described: Described, number: int, root_replicas: int | None) ->
         for service in services
     )
     mounts = tuple(mount.path for mount in services[0].mounts)
-    content = Application(described, {service.name: service.cpu for service in services}, mounts)
+    content = DeclaredApplication(described, {service.name: service.cpu for service in services}, mounts)
     return Revision(number=number, desired=desired, content=content)

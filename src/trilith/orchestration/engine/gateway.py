@@ -35,7 +35,7 @@ from trilith.orchestration.connections import ConnectionBounds, connection_bound
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.access_hook import AccessHook
 from trilith.orchestration.engine.access_metrics import counted_desk
-from trilith.orchestration.engine.application import Application, read_application
+from trilith.orchestration.engine.application import ServedApplication, read_application
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.doors import front_doors
@@ -96,7 +96,7 @@ class Gateway:
         )
         self._hook = AccessHook(self._router, cache_s=arguments.access_cache_s) if arguments.asks_access else None
         self._node_models = NodeModels(self._runtime)
-        self._revisions: KnownRevisions[Application] = KnownRevisions()
+        self._revisions: KnownRevisions[ServedApplication] = KnownRevisions()
         self._programs = ProgramMetrics()
         self._workers = WorkerDesk(
             self._router,
@@ -290,7 +290,7 @@ class Gateway:
         self._models.prepared(order.revision)
         self._channel.send(self._loaded(order.revision, application.models))
 
-    def _publish_prepared(self, application: Application) -> None:
+    def _publish_prepared(self, application: ServedApplication) -> None:
         try:
             self._publish(application)
         except Exception as error:  # noqa: BLE001 - as in `_prepare`
@@ -325,7 +325,7 @@ class Gateway:
     def _show_loading(self, done: int, total: int, name: str) -> None:
         self._channel.send(control.ModelsLoading(done=done, total=total, name=name))
 
-    def _publish(self, application: Application) -> None:
+    def _publish(self, application: ServedApplication) -> None:
         """Calls go to this revision from now on."""
         self._revisions.publish(application, self._connected_revisions())
         self._pages.application = application

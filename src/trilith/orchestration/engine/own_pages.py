@@ -12,7 +12,7 @@ import msgspec
 from trilith.errors import NotFound
 from trilith.net.http1 import HttpRequest
 from trilith.orchestration.engine import readiness
-from trilith.orchestration.engine.application import Application
+from trilith.orchestration.engine.application import ServedApplication
 from trilith.orchestration.engine.control import ReplicaRow
 from trilith.orchestration.engine.front import HttpFront
 from trilith.orchestration.engine.router import Router
@@ -42,7 +42,7 @@ class OwnPages:
         keys: bool,
     ) -> None:
         """`application_comes`: there will be one. `keys`: callers need an API key."""
-        self.application: Application | None = None
+        self.application: ServedApplication | None = None
         self.rows: list[ReplicaRow] = []
         self._front = front
         self._router = router

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from trilith.errors import NotFound, TrilithError
 from trilith.net.transport import IncomingCall, IncomingStream, LostCall, Peer
 from trilith.orchestration.deployments import MethodRoute
-from trilith.orchestration.engine.application import Application
+from trilith.orchestration.engine.application import ServedApplication
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.early_calls import EarlyCalls
 from trilith.orchestration.engine.hello import LEAVING, Counted, Hello, Readiness, decode_notice
@@ -34,7 +34,7 @@ class WorkerDesk:
         self,
         router: Router,
         models: ModelDesk,
-        revisions: KnownRevisions[Application],
+        revisions: KnownRevisions[ServedApplication],
         programs: ProgramMetrics,
         *,
         on_serving: Callable[[int], None],
