@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 
 class StartBackoff:
@@ -69,5 +70,14 @@ class StartBackoff:
 
     def forget(self, key: Hashable) -> None:
         """Starts afresh."""
-        for book in (self._deaths, self._failed_starts, self._explained, self._not_before):
+        for book in self._books:
             book.pop(key, None)
+
+    def keep(self, wanted: Callable[[Hashable], bool]) -> None:
+        """Forgets all others: what will never be started again."""
+        for key in [key for key in self._not_before if not wanted(key)]:
+            self.forget(key)
+
+    @property
+    def _books(self) -> tuple[dict[Hashable, Any], ...]:
+        return self._deaths, self._failed_starts, self._explained, self._not_before

@@ -216,12 +216,19 @@ class Supervision(Generic[Content]):
         if replica is None:
             return
         wanted = self.revisions.described(revision)
+        self._forget_the_dead()
         if wanted and not bounded:
             replica.service = revision.desired[0].service
         elif replica.state is ReplicaState.STARTING:
             self._stop(replica, ReplicaEvent.DRAIN, now)  # out of date, or its libraries were loaded without the bound
         if wanted:
             self._deploy(revision)
+
+    def _forget_the_dead(self) -> None:
+        """Of revisions that start nothing any more nothing is kept: there may be one a minute, for months."""
+        live = self.revisions.live
+        self._ran = {key for key in self._ran if key[1] in live}
+        self._backoff.keep(lambda key: isinstance(key, tuple) and key[1] in live)
 
     def deploying(self, replica_id: int, what: str, timeout_s: float, now: float) -> None:
         """Before a revision is described, something is done once, which may take so long; "": it is over."""

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from trilith.core.context import current_context
+from trilith.core.foreign import named_error
+from trilith.errors import ServiceError
 from trilith.service.batching import columns, split_results
 from trilith.service.depends import Wiring, check_attributes, wire
 from trilith.service.lifecycle import lifecycle_of
@@ -167,6 +169,8 @@ class InProcessCaller:
             except AttributeError as missing:
                 self._explain(missing)
                 raise
+            except SystemExit as wished:
+                raise _exited(spec, wished) from wished
         if spec.signature.taken is not None:
             loop = asyncio.get_running_loop()
             args, kwargs = put_in(spec.signature, args, kwargs, lambda given: as_plain(given, loop))
@@ -179,6 +183,8 @@ class InProcessCaller:
         """What the method returned or raised: a future of a thread cannot hold every exception."""
         try:
             return self._run_here(spec, args, kwargs), None
+        except SystemExit as wished:
+            return None, _exited(spec, wished)
         except Exception as error:  # noqa: BLE001  the user's method: whatever it raised belongs to its callers
             return None, error
 
@@ -202,3 +208,8 @@ class InProcessCaller:
                 f"{kind.__name__} has {enters}, and in one process what trilith.depends gives is not entered. Enter one"
                 f" yourself and put it there: `service.name = entered`, where `name = trilith.depends({kind.__name__})`"
             )
+
+
+def _exited(spec: MethodSpec, wished: SystemExit) -> ServiceError:
+    """As in a replica: a method that wants to end its process fails its call, and does not end its caller's loop."""
+    return ServiceError(f"{spec.where} raised {named_error(wished)}")

@@ -135,6 +135,16 @@ def test_a_service_that_becomes_ready_is_never_given_up():
     assert plan([want(1)], [], backoff=backoff, now=NOW + 10).actions == (Start("a", 1),)
 
 
+def test_what_is_never_started_again_is_forgotten():
+    backoff = StartBackoff(attempts=1)
+    for revision in range(100):
+        backoff.exited(("a", revision), ready_for_s=None, now=NOW, explained=True)
+    backoff.keep(lambda key: key[1] >= 98)
+    assert [revision for revision in range(100) if backoff.given_up(("a", revision))] == [98, 99]
+    assert all(len(book) == 2 for book in backoff._books if book is not backoff._deaths)
+    assert backoff.not_before(("a", 0)) == 0.0
+
+
 def test_what_serves_is_kept_alive_while_a_change_fails():
     backoff = StartBackoff(attempts=1)
     backoff.exited(("a", 2), ready_for_s=None, now=NOW)

@@ -160,11 +160,6 @@ class Http2Connection:
             stream.reset_at_end = not read_on
             self._outbound.end(stream)
 
-    def pending_bytes(self, stream_id: int) -> int:
-        """Octets of a stream's body that wait for a window or for the socket."""
-        stream = self._streams.get(stream_id)
-        return 0 if stream is None else stream.pending_bytes
-
     def waiting(self) -> dict[int, tuple[int, int]]:
         """The streams whose bodies wait for a window or for the socket: octets of each that went out, and that wait."""
         return {

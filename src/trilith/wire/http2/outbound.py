@@ -19,7 +19,6 @@ from trilith.wire.http2.settings import PeerSettings
 from trilith.wire.http2.states import STREAM_TRANSITIONS, StreamInput, StreamState
 from trilith.wire.http2.stream import Stream
 
-_OPEN: Final = StreamState.OPEN
 _HALF_CLOSED_REMOTE: Final = StreamState.HALF_CLOSED_REMOTE
 _LARGEST_FRAME_BYTES: Final = 64 << 10
 """We cut no larger frames, whatever the peer allows: other streams should get their turn."""
