@@ -1,9 +1,11 @@
 """The registry of backends that lie in a folder, and instances that ask for GPUs."""
 
+import asyncio
+
 import pytest
 
 from trilith.errors import InvalidConfig
-from trilith.runtime import BackendKind, check_models
+from trilith.runtime import BackendKind, Runtime, RuntimeConfig, check_models
 from trilith.runtime.backends import all_backends, builtin_backends
 from trilith.runtime.backends.folder import kind_name
 from trilith.runtime.devices import on_cpus, refuse_gpus
@@ -84,3 +86,24 @@ def test_a_gpu_is_refused_or_by_option_a_cpu(tmp_path, group, says):
     (found,) = check_models(tmp_path, gpu_instances_on_cpu=True)
     assert found.ok, found.problem
     assert says.replace(" asks for a GPU", " has no effect: it runs on a CPU") in found.without_effect[0]
+
+
+def test_a_runtime_refuses_it_or_says_in_the_log_where_it_runs(tmp_path, caplog):
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    tensors = 'input { name: "x" data_type: TYPE_FP32 dims: 1 } output { name: "y" data_type: TYPE_FP32 dims: 1 }'
+    (tmp_path / "m" / "config.pbtxt").write_text(
+        f'backend: "identity" {tensors} instance_group [ {{ kind: KIND_GPU count: 2 gpus: [ 0, 1 ] }}, {{ count: 1 }} ]'
+    )
+
+    async def told(**options):
+        async with Runtime(tmp_path, config=RuntimeConfig(**options)) as runtime:
+            model = runtime.model("m")
+            return model.ready, model.reason, model.config_proto().instance_group
+
+    ready, reason, _ = asyncio.run(told())
+    assert not ready
+    assert reason.startswith(f"{tmp_path}/m/config.pbtxt: instance_group[0].kind: KIND_GPU asks for a GPU")
+    ready, _, groups = asyncio.run(told(gpu_instances_on_cpu=True))
+    assert ready
+    assert [(group.kind, group.count, list(group.gpus)) for group in groups] == [(2, 2, []), (2, 1, [])]
+    assert "model 'm': instance_group[0].kind: KIND_GPU asks for a GPU; it runs on a CPU, as --gpu-inst" in caplog.text
