@@ -274,6 +274,41 @@ def test_the_method_sees_the_headers_of_the_handshake(sockets):
         assert json.loads(client.recv(timeout=20)) == {}
 
 
+def test_its_timeline_is_kept(sockets):
+    for path, message in (("/said", '"a"'), ("/spread", '{"items": [{"a": 1}]}')):
+        with opened(sockets, path, additional_headers={"trilith-timeline": "1"}) as client:
+            place = client.response.headers["trilith-timeline-at"]
+            client.send(message)
+            client.recv(timeout=20)
+            if path == "/said":
+                client.send("")
+            assert items(client) == ([], 1000, "")
+        status, timeline = sockets.get(place)
+        assert status == 200
+        assert b"first_item" in timeline
+
+
+def test_silence_between_items_is_bounded(serve, tmp_path):
+    (tmp_path / "short.py").write_text(
+        "from collections.abc import AsyncIterator\n"
+        "import trilith\n"
+        "@trilith.service(timeout_s=0.3)\n"
+        "class Short:\n"
+        "    @trilith.api\n"
+        "    async def said(self, words: AsyncIterator[str]) -> AsyncIterator[str]:\n"
+        "        async for word in words:\n"
+        "            yield word\n"
+        "    @trilith.api\n"
+        "    async def told(self, text: str) -> AsyncIterator[str]:\n"
+        "        yield text\n"
+    )
+    server = serve(tmp_path / "short.py:Short")
+    for path in ("/said", "/told"):
+        with opened(server, path) as client:
+            [[told], code, _] = items(client)
+            assert (told["error"]["code"], code) == ("deadline_exceeded", 1011)
+
+
 def test_messages_that_are_too_long_or_inflate_too_much(sockets):
     with opened(sockets, "/echo", compression=None) as client:
         with contextlib.suppress(ConnectionClosed):

@@ -81,6 +81,23 @@ def test_the_handshake_is_answered_as_the_rfc_says(connect: Connect) -> None:
     assert chat.client.state.counters.responses == {101: 1}
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Connection: keep-alive, Upgrade", "Upgrade: WebSocket"),
+        ("connection: UPGRADE", "upgrade: WEBSOCKET"),
+        ("Connection: upgrade", "Content-Length: 0", "Upgrade: websocket"),
+    ],
+)
+def test_browsers_and_proxies_write_it_in_other_ways(connect: Connect, lines: tuple[str, ...]) -> None:
+    client = connect(lambda request: WebSocket(request).open())
+    usual = "Upgrade: websocket\r\nConnection: Upgrade"
+    client.connection.data_received(handshake().decode().replace(usual, "\r\n".join(lines)).encode())
+    assert client.transport.written.startswith(b"HTTP/1.1 101 ")
+    client.transport.protocol.connection_lost(None)
+    client.loop.run_until_complete(asyncio.sleep(0))
+
+
 def test_messages_go_both_ways_those_behind_the_handshake_included(connect: Connect) -> None:
     chat = Chat(connect, behind=frame(TEXT, b"early") + frame(BINARY, b"also")[:3])
     chat.send(frame(BINARY, b"also")[3:], frame(TEXT, "grün".encode()))
@@ -125,6 +142,7 @@ BAD_HANDSHAKES = {
     "two keys": ("Sec-WebSocket-Key", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Key", 400),
     "by POST": ("GET /", "POST /", 501),
     "with a body": ("Host: a", "Host: a\r\nContent-Length: 2", 501),
+    "over HTTP/1.0": ("HTTP/1.1", "HTTP/1.0", 501),
     "to something else": ("Upgrade: websocket", "Upgrade: gopher", 501),
 }
 

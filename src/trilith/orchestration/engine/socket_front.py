@@ -62,7 +62,7 @@ class SocketStreams:
         headers = read_headers(_call_headers(request, route))
         sink = SocketSink(request, route, self._router, self._timelines)
         if route.arguments and not route.takes and not request.query:
-            sink.ask(lambda kind, body: self._call(request, route, headers, sink, kind, body))
+            sink.ask(lambda kind, body: self._call(request, route, headers, sink, kind, body), trace=headers.trace)
         else:
             self._call(request, route, headers, sink, JSON, b"")
 

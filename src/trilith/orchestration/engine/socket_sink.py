@@ -74,10 +74,10 @@ class SocketSink:
         self._opened = self._going = False
         self._input_over = not route.takes
 
-    def ask(self, then: Arguments) -> None:
+    def ask(self, then: Arguments, *, trace: bool) -> None:
         """Answers the handshake, and gives the first message to `then`."""
         self._arguments = then
-        self._open(trace=False)
+        self._open(trace=trace)
         self._timer = asyncio.get_running_loop().call_later(self._route.timeout_s, self._not_asked)
 
     def begin(self, call: StreamCall) -> None:

@@ -302,7 +302,7 @@ class RequestReader:
 
     def _check_upgrade(self) -> Refusal | None:
         bodiless = not self.content_length and not self.chunked
-        if self._upgrade == WEBSOCKET and self.method == "GET" and bodiless:
+        if self._upgrade == WEBSOCKET and self.method == "GET" and bodiless and not self.http10:
             found = handshake_refusal(self.headers)
             self.websocket = found is None
             self.keep_alive = False  # whatever becomes of it
