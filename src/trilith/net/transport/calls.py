@@ -14,7 +14,7 @@ from trilith.wire.frames import Buffer
 
 if TYPE_CHECKING:
     from trilith.net.transport.accept_board import AcceptBoard
-    from trilith.net.transport.peer import Peer
+    from trilith.net.transport.answering import Answering
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
@@ -72,8 +72,8 @@ class IncomingCall:
     """
 
     __slots__ = (
+        "_answering",
         "_board",
-        "_peer",
         "buffers",
         "cancelled",
         "deadline",
@@ -87,7 +87,7 @@ class IncomingCall:
 
     def __init__(
         self,
-        peer: Peer,
+        answering: Answering,
         board: AcceptBoard | None,
         call_id: int,
         meta: bytes,
@@ -96,7 +96,7 @@ class IncomingCall:
         flags: int,
         received_at: float,
     ) -> None:
-        self._peer = peer
+        self._answering = answering
         self._board = board
         self.id = call_id
         self.meta = meta
@@ -118,7 +118,7 @@ class IncomingCall:
         if self._board is not None:
             self._board.mark(self.id)
         else:
-            self._peer.send_accept(self.id)
+            self._answering.send_accept(self.id)
 
     def may_run_again(self) -> None:
         """Takes the record back: should this process die before the answer leaves it, the caller may run it elsewhere.
@@ -136,7 +136,7 @@ class IncomingCall:
         Raises:
             Bug: it was answered before, or a buffer is not C-contiguous.
         """
-        self._peer.answer(self, meta, buffers)
+        self._answering.answer(self, meta, buffers)
 
     def result_in_one_frame(self, meta: bytes, buffers: Sequence[Buffer] = ()) -> None:
         """As `result`, for an answer of which a part can be left out.
@@ -145,7 +145,7 @@ class IncomingCall:
             PayloadTooLarge: it is over the frame limits. An answer is still due.
             Bug: it was answered before, or a buffer is not C-contiguous.
         """
-        self._peer.answer(self, meta, buffers, whole=False)
+        self._answering.answer(self, meta, buffers, whole=False)
 
     def fail(self, code: str, message: str) -> None:
         """Answers with an error.
@@ -157,7 +157,7 @@ class IncomingCall:
         Raises:
             Bug: it was answered before.
         """
-        self._peer.answer_error(self, code, message)
+        self._answering.answer_error(self, code, message)
 
     def fail_error(self, error: TrilithError) -> None:
         """Answers with an error of the tree: the other side gets its kind, its message and when to try again.
@@ -165,7 +165,7 @@ class IncomingCall:
         Raises:
             Bug: it was answered before.
         """
-        self._peer.answer_error(self, wire_code(error), error.message, error.retry_after_s)
+        self._answering.answer_error(self, wire_code(error), error.message, error.retry_after_s)
 
     def __repr__(self) -> str:
         return f"<IncomingCall {self.id:#x} {len(self.meta)} bytes, {len(self.buffers)} buffers>"

@@ -19,18 +19,15 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from trilith.errors import (
-    Bug,
     Draining,
     InvalidConfig,
-    NoReadyReplica,
-    PayloadTooLarge,
     QueueFull,
     ReplicaLost,
-    ServiceError,
 )
 from trilith.net.transport.accept_board import MAX_CALLS, AcceptBoard
+from trilith.net.transport.answering import Answering, OnCall, take_back
 from trilith.net.transport.call_table import CallTable, OnReply
-from trilith.net.transport.calls import IncomingCall, LostCall, PeerStatistics, Reply
+from trilith.net.transport.calls import LostCall, PeerStatistics, Reply
 from trilith.net.transport.channel import Channel
 from trilith.net.transport.config import PeerConfig
 from trilith.net.transport.descriptors import allocate_lazily
@@ -38,7 +35,7 @@ from trilith.net.transport.owner import CALLBACK_FAILED, LOG, tell, tell_nothing
 from trilith.net.transport.receive import HAS_BOARD, Surroundings
 from trilith.net.transport.sender import FrameSender
 from trilith.net.transport.stream_desk import StreamDesk
-from trilith.net.transport.streams import CallStream, IncomingStream, OnItem
+from trilith.net.transport.streams import CallStream, OnItem
 from trilith.wire import frames
 from trilith.wire.frame_reader import FrameReader
 from trilith.wire.frames import CALL, ERROR, RESULT, Buffer, Frame, MalformedFrame
@@ -57,7 +54,6 @@ class Peer:
         config: limits and shared memory.
 
     Attributes:
-        on_call: gets each call of the other side. Without one, calls are refused.
         on_notice: gets each one-way message.
         on_credits: called when `credits` rose from 0.
         on_lost: called once when the connection has ended, for whatever reason, with the calls that were not answered
@@ -66,7 +62,6 @@ class Peer:
     """
 
     def __init__(self, sock: socket.socket, *, grant: int, config: PeerConfig | None = None) -> None:
-        self.on_call: Callable[[IncomingCall], None] | None = None
         self.on_notice: Callable[[bytes], None] | None = None
         self.on_credits: Callable[[], None] | None = None
         self.on_lost: Callable[[list[LostCall]], None] | None = None
@@ -86,14 +81,21 @@ class Peer:
         self._greeted: asyncio.Future[None] = self._loop.create_future()
         self._idle: asyncio.Future[None] | None = None
         self._grant = checked_grant(grant)
-        self._highest_grant = self._grant
         self._remote_grant = 0
         self._closing = False
         self._closed = False
         self._high_water_bytes = self._config.high_water_bytes
         self._outgoing = CallTable()
-        self._incoming: dict[int, IncomingCall] = {}
         self._ran_out = True  # credits were 0, and `on_credits` was not called since
+        self._answering = Answering(
+            self._channel,
+            self._sender,
+            self._surroundings,
+            grant=self._grant,
+            after_answer=self._after_answer,
+            max_unsent_bytes=self._config.max_unsent_bytes,
+        )
+        self._incoming = self._answering.calls
         self._streams = StreamDesk(self._sender, self._outgoing, self._incoming)
 
     # --- Life
@@ -135,7 +137,7 @@ class Peer:
             return 0
         if self._idle is None:
             self._idle = self._loop.create_future()
-            self._closing = True
+            self._closing = self._answering.closing = True
             self.grant = 0
         self._check_idle()
         await asyncio.wait([self._idle], timeout=timeout_s)
@@ -173,8 +175,17 @@ class Peer:
     @grant.setter
     def grant(self, calls: int) -> None:
         self._grant = checked_grant(calls)
-        self._highest_grant = max(self._highest_grant, self._grant)
+        self._answering.granted(self._grant)
         self._send_grant()
+
+    @property
+    def on_call(self) -> OnCall | None:
+        """Gets each call of the other side. Without one, calls are refused."""
+        return self._answering.on_call
+
+    @on_call.setter
+    def on_call(self, on_call: OnCall | None) -> None:
+        self._answering.on_call = on_call
 
     @property
     def in_flight(self) -> int:
@@ -299,56 +310,6 @@ class Peer:
         """Writes what waits for the end of the loop's turn, for an owner whose loop does not run meanwhile."""
         self._channel.flush()
 
-    # --- Answering: for IncomingCall
-
-    def send_accept(self, call_id: int) -> None:
-        """Tells the caller that its call was begun, at once. Used where there is no accept board."""
-        self._sender.send(frames.ACCEPT, call_id, b"")
-        self._channel.flush()
-
-    def answer(self, call: IncomingCall, meta: bytes, buffers: Sequence[Buffer], *, whole: bool = True) -> None:
-        """Sends the result of a call (see `IncomingCall.result`; `whole=False`: `IncomingCall.result_in_one_frame`)."""
-        if self._incoming.get(call.id) is not call and not self._owes(call):
-            return
-        try:
-            self._sender.send(
-                RESULT,
-                call.id,
-                meta,
-                buffers,
-                first=call.started_at,
-                second=time.monotonic(),
-            )
-        except PayloadTooLarge as error:
-            if not whole:
-                raise
-            self.answer_error(call, ServiceError.code, f"the answer is too large: {error.message}")
-            return
-        self._answered(call)
-
-    def answer_error(self, call: IncomingCall, code: str, message: str, retry_after_s: float | None = None) -> None:
-        """Sends the failure of a call (see `IncomingCall.fail`)."""
-        if not self._owes(call):
-            return
-        meta = frames.encode_error(code, message, retry_after_s)
-        self._sender.send(ERROR, call.id, meta, first=call.started_at, second=time.monotonic())
-        self._answered(call)
-
-    def _owes(self, call: IncomingCall) -> bool:
-        if self._closed:
-            return False
-        if self._incoming.get(call.id) is not call:
-            raise Bug(f"{call!r} was answered twice; a call has exactly one result or failure")
-        return True
-
-    def _answered(self, call: IncomingCall) -> None:
-        del self._incoming[call.id]
-        call.on_cancel = None  # it refers to the call in turn: freed now, not by the cycle collector
-        if self._channel.unsent_bytes > self._config.max_unsent_bytes:
-            self._check_unsent()
-        if self._closing:
-            self._check_idle()
-
     # --- Sending
 
     def _send_grant(self) -> None:
@@ -367,7 +328,7 @@ class Peer:
     # --- Receiving
 
     def _on_frames(self, received: list[Frame], now: float) -> None:
-        surroundings = self._surroundings
+        surroundings, on_call = self._surroundings, self._answering.received
         if self.credits <= 0:
             self._ran_out = True
         try:
@@ -378,7 +339,7 @@ class Peer:
                 elif kind in _ANSWERS:
                     self._on_answer(frame)
                 elif kind == CALL:
-                    self._on_incoming(frame, now)
+                    on_call(frame, now)
                 else:
                     self._on_other(frame)
                 if self._closed:
@@ -410,27 +371,6 @@ class Peer:
         except Exception:  # noqa: BLE001 - as `tell` does, without its call
             LOG.exception(CALLBACK_FAILED, on_reply)
 
-    def _on_incoming(self, frame: Frame, now: float) -> None:
-        call_id = frame.call_id
-        if call_id in self._incoming:
-            raise MalformedFrame(f"call {call_id:#x} was sent twice")
-        if len(self._incoming) >= self._highest_grant:
-            raise MalformedFrame(f"more calls than the {self._highest_grant} that were granted")
-        deadline = frame.first if frame.first < _NEVER else None
-        buffers = self._surroundings.views(frame.parts)
-        board = self._surroundings.board
-        if frame.count:
-            call: IncomingCall = IncomingStream(self, self._sender, board, frame, buffers, deadline, now)
-        else:
-            call = IncomingCall(self, board, call_id, frame.meta, buffers, deadline, frame.flags, now)
-        self._incoming[call_id] = call
-        if self._closing:
-            call.fail(Draining.code, "this side of the connection is closing and takes no new calls")
-        elif self.on_call is None:
-            call.fail(NoReadyReplica.code, "this side of the connection serves no calls")
-        elif not tell(self.on_call, call) and call_id in self._incoming:
-            call.fail(Bug.code, "the handler of calls failed; see the log of the serving process")
-
     def _on_other(self, frame: Frame) -> None:
         kind = frame.kind
         if kind >= frames.ITEM:
@@ -444,9 +384,7 @@ class Peer:
             if self.on_notice is not None:
                 tell(self.on_notice, frame.meta)
         elif kind == frames.CANCEL:
-            call = self._incoming.get(frame.call_id)
-            if call is not None:
-                _cancel(call)
+            self._answering.taken_back(frame.call_id)
         elif kind == frames.ACCEPT:
             self._outgoing.accept(frame.call_id)
         elif kind == frames.SEGMENT:
@@ -462,6 +400,12 @@ class Peer:
         unsent_bytes = self._channel.unsent_bytes
         if unsent_bytes < self._config.high_water_bytes <= unsent_bytes + sent_bytes:
             self._check_credits()
+        if self._closing:
+            self._check_idle()
+
+    def _after_answer(self) -> None:
+        """The connection is closing, or much waits to be sent."""
+        self._check_unsent()
         if self._closing:
             self._check_idle()
 
@@ -509,15 +453,14 @@ class Peer:
         self._streams.close()
         lost = self._outgoing.empty()
         self._outgoing.board = None
-        incoming = list(self._incoming.values())
-        self._incoming.clear()
+        incoming = self._answering.end()
         self._sender.pool.close()
         self._surroundings.close()
         for future in (self._greeted, self._idle):
             if future is not None and not future.done():
                 future.set_result(None)
         for call in incoming:
-            _cancel(call)
+            take_back(call)
         self._report_lost(lost)
 
     def _report_lost(self, lost: list[tuple[LostCall, OnReply]]) -> None:
@@ -577,13 +520,3 @@ def checked_grant(calls: int) -> int:
     if not 0 <= calls <= MAX_CALLS:
         raise InvalidConfig(f"grant: expected 0 to {MAX_CALLS} calls at a time on one connection, got {calls}")
     return calls
-
-
-def _cancel(call: IncomingCall) -> None:
-    if call.cancelled:
-        return
-    call.cancelled = True
-    if isinstance(call, IncomingStream):
-        call.stream.close()
-    if call.on_cancel is not None:
-        tell_nothing(call.on_cancel)

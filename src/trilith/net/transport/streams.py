@@ -30,7 +30,7 @@ from trilith.wire.windows import ReceiveWindow, SendWindow, Window
 
 if TYPE_CHECKING:
     from trilith.net.transport.accept_board import AcceptBoard
-    from trilith.net.transport.peer import Peer
+    from trilith.net.transport.answering import Answering
     from trilith.net.transport.sender import FrameSender
 
 _WINDOW: Final = Window()
@@ -201,7 +201,7 @@ class IncomingStream(IncomingCall):
 
     def __init__(
         self,
-        peer: Peer,
+        answering: Answering,
         sender: FrameSender,
         board: AcceptBoard | None,
         frame: Frame,
@@ -209,7 +209,7 @@ class IncomingStream(IncomingCall):
         deadline: float | None,
         received_at: float,
     ) -> None:
-        super().__init__(peer, board, frame.call_id, frame.meta, buffers, deadline, frame.flags, received_at)
+        super().__init__(answering, board, frame.call_id, frame.meta, buffers, deadline, frame.flags, received_at)
         self._sender = sender
         self._given_up = False
         sending = SendWindow()
