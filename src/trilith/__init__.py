@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trilith.service.client import AsyncClient as AsyncClient
     from trilith.service.client import Client as Client
     from trilith.service.client import client as client
+    from trilith.service.command.options import Command as Command
     from trilith.service.constraints import ContentType as ContentType
     from trilith.service.constraints import DType as DType
     from trilith.service.constraints import Frame as Frame
@@ -44,6 +45,7 @@ _HOMES: Final = {
     "Client": "trilith.service.client",
     "client": "trilith.service.client",
     "Batch": "trilith.service.options",
+    "Command": "trilith.service.command.options",
     "ContentType": "trilith.service.constraints",
     "DType": "trilith.service.constraints",
     "Frame": "trilith.service.constraints",
@@ -73,6 +75,7 @@ __all__ = [
     "Client",
     "client",
     "Batch",
+    "Command",
     "ContentType",
     "Context",
     "AccessRequest",

@@ -32,18 +32,20 @@ TEMPLATES: Final = {
     "class": Template(served="Library", call="Library/find title=Emma"),
     "pipeline": Template(served="Search", call="Search/closest query=seal texts=tooth texts=lease"),
     "ocr": Template(served="Ocr", call="Ocr/read image=@page.png"),
+    "fastapi": Template(served="Library", call="Library/find title=Emma"),
     "from-grpc": Template(served="Words", call="Words/find_words text='a page of text'"),
 }
 
 
-def init(template: Literal["function", "class", "pipeline", "ocr", "from-grpc"], folder: Path, /) -> int:
+def init(template: Literal["function", "class", "pipeline", "ocr", "fastapi", "from-grpc"], folder: Path, /) -> int:
     """Make a small project to begin with: a service, its test, and a page about it.
 
     Parameters
     ----------
     template
         `function`: six lines. `class`: state, types, errors. `pipeline`: services that call each other, with batches.
-        `ocr`: reads the text on pictures, with real models. `from-grpc`: a `.proto` served as it stands.
+        `ocr`: reads the text on pictures, with real models. `fastapi`: an application of FastAPI in a service.
+        `from-grpc`: a `.proto` served as it stands.
     folder
         Where to; it must not be there yet, or be empty.
 

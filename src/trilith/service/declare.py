@@ -8,15 +8,17 @@ Rule 2: misuse is refused here, at import time, not at the first request.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 from trilith.errors import InvalidConfig
 from trilith.service.batched import BatchedFunction, BatchedMethod, BatchFunction, BatchMethod
+from trilith.service.command.declared import ask_for_url, with_command
+from trilith.service.command.options import Command
 from trilith.service.depends import Dependency, ModelReference
 from trilith.service.health import IS_ALIVE, IS_READY, check_health, has_hook
 from trilith.service.lifecycle import check_lifecycle
-from trilith.service.mounts.spec import mount_in
+from trilith.service.mounts.spec import MountSpec, mount_in
 from trilith.service.names import is_client_name, is_own_path
 from trilith.service.options import ApiOptions, Batch, ServiceOptions, read_options
 from trilith.service.signature import read_signature
@@ -84,6 +86,7 @@ def service(
     health_failures: int = ...,
     proto: str = "",
     rpc: str = "",
+    cmd: Sequence[str] | Command | None = None,
     route: str | None = None,
     batch: None = None,
     idempotent: bool = False,
@@ -113,7 +116,7 @@ def service(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Args:
         target: the class or function, when used without brackets.
         options: name, replicas, cpu, timeout_s, threads, concurrency, max_waiting, health_interval_s,
-            health_timeout_s, health_failures, proto, rpc: see `ServiceOptions`. A function takes those of
+            health_timeout_s, health_failures, proto, rpc, cmd: see `ServiceOptions`. A function takes those of
             `@trilith.api` too.
 
     Raises:
@@ -142,7 +145,8 @@ def service(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 def _check_health_options(spec: ServiceSpec, options: dict[str, Any]) -> None:
     given = next((name for name in options if name.startswith("health_")), None)
-    if given is not None and not (has_hook(spec.target, IS_READY) or has_hook(spec.target, IS_ALIVE)):
+    asked = spec.command is not None or has_hook(spec.target, IS_READY) or has_hook(spec.target, IS_ALIVE)
+    if given is not None and not asked:
         raise InvalidConfig(f"{spec.name}: {given} has no effect in a service without {IS_READY} or {IS_ALIVE}")
 
 
@@ -154,7 +158,7 @@ def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:
             f"{target.__name__} has __slots__ and no __dict__, which a service class needs; leave __slots__ out"
         )
     _check_constructor(target)
-    spec = ServiceSpec(target, options)
+    spec = ServiceSpec(target, with_command(target, options))
     for name, value in _members(target).items():
         if isinstance(value, Dependency):
             spec.dependencies[name] = value
@@ -163,15 +167,24 @@ def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:
         elif isinstance(declared := getattr(value, API_ATTRIBUTE, None), ApiOptions):
             spec.methods[name] = MethodSpec(name, spec, _definition(name, spec, value, declared), declared)
         elif (mount := mount_in(name, value, spec)) is not None:
-            other = spec.mounts.setdefault(mount.path, mount)
-            if other is not mount:
-                raise InvalidConfig(
-                    f"{target.__name__}: {other.name} and {name} are mounted at the same path {mount.path}; mount one"
-                    " of them elsewhere"
-                )
+            _add_mount(spec, mount)
+    if spec.command is not None:
+        from trilith.service.command.mounted import CommandMount  # loads what passes requests on
+
+        ask_for_url(target)
+        _add_mount(spec, CommandMount(spec, spec.command))
     if not spec.methods and not spec.mounts:
         raise InvalidConfig(f"{target.__name__} has no public method: put @trilith.api on at least one")
     return spec
+
+
+def _add_mount(spec: ServiceSpec, mount: MountSpec) -> None:
+    other = spec.mounts.setdefault(mount.path, mount)
+    if other is not mount:
+        raise InvalidConfig(
+            f"{spec.name}: {other.name} and {mount.name} are mounted at the same path {mount.path}; mount one of them"
+            " elsewhere"
+        )
 
 
 def _check_constructor(target: type) -> None:
@@ -212,6 +225,8 @@ def _function_spec(target: Callable[..., Any], options: dict[str, Any]) -> Servi
         raise InvalidConfig(f"{target.__name__} is declared with @trilith.service twice; leave one out")
     of_method = {name: value for name, value in options.items() if name in ("route", "batch", "idempotent")}
     of_service = {name: value for name, value in options.items() if name not in of_method}
+    if of_service.get("cmd") is not None:
+        raise InvalidConfig(f"{target.__name__}: a service with cmd= is a class, not a function")
     spec = ServiceSpec(target, read_options(ServiceOptions, "@trilith.service", of_service))
     method_options = read_options(ApiOptions, "@trilith.service", of_method)
     spec.methods[target.__name__] = MethodSpec(target.__name__, spec, target, method_options)

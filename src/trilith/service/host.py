@@ -37,6 +37,9 @@ from trilith.errors import Cancelled, DeadlineExceeded, Draining, SetupError, Tr
 from trilith.service.batch_execution import BatchExecution
 from trilith.service.call import OnDone, Outcome, ServiceCall
 from trilith.service.codecs.request import Arguments
+from trilith.service.command.declared import RUNNING_ATTRIBUTE, URL_ATTRIBUTE
+from trilith.service.command.options import Command
+from trilith.service.command.running import RunningCommand, arguments_of
 from trilith.service.depends import Wiring
 from trilith.service.execution import Answer, HostedMethod, ShortWay, answer_meta
 from trilith.service.failure import explain
@@ -78,6 +81,7 @@ class ServiceHost:
         """
         self.spec = service if isinstance(service, ServiceSpec) else spec_of(service)
         self.instance: Any = None
+        self.command: RunningCommand | None = None
         self._resolver = resolver
         self._debug = debug
         self._uploads = uploads
@@ -98,12 +102,13 @@ class ServiceHost:
         return len(self._active)
 
     async def start(self) -> None:
-        """Builds the instance in a thread, then its codecs, dependencies and models; then enters it.
+        """Builds the instance in a thread, then its codecs, dependencies, models and command; then enters it.
 
         Raises:
             InvalidConfig: a type cannot go over the wire.
             UnknownReference: a model is nowhere to be found.
-            SetupError: the constructor raised, or its `__aenter__` or `__enter__`; or a mount cannot be served.
+            SetupError: the constructor raised, or its `__aenter__` or `__enter__`; its command did not get ready, or a
+                mount cannot be served.
         """
         self._loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(self.spec.options.threads, thread_name_prefix=self.spec.name)
@@ -112,10 +117,19 @@ class ServiceHost:
             proxy = getattr(self.instance, name)
             if isinstance(proxy, ModelProxy):  # the constructor may have put something else there
                 await proxy.prepare()
+        if self.spec.command is not None:
+            await self._start_command(self.spec.command)
         await enter_instance(self.instance, self.spec.name, self._in_thread)
         self._entered = True
         if self.spec.mounts:
             await self._mounts.open(self.spec.mounts.values(), self.instance, least_timeout_s=self._least_timeout_s)
+
+    async def _start_command(self, declared: Command) -> None:
+        arguments = await self._in_thread(arguments_of, declared, self.instance, self.spec.name)
+        command = self.command = RunningCommand(self.spec.name, declared, arguments)
+        await command.start()
+        setattr(self.instance, URL_ATTRIBUTE, command.url)
+        setattr(self.instance, RUNNING_ATTRIBUTE, command)
 
     def _build(self) -> None:
         try:
@@ -137,8 +151,9 @@ class ServiceHost:
     async def stop(self, timeout_s: float = 5.0) -> None:
         """Cancels what still runs, leaves the instance, lets the threads go. A thread that hangs is not waited for.
 
-        `timeout_s`: how long leaving the instance may take.
+        `timeout_s`: how long leaving the instance may take, and the end of its command after that.
         """
+        ends_at = _now() + timeout_s
         self._stopped = True
         for call in list(self._active):
             call.cancel(Draining(f"{self.spec.name} is stopping"))
@@ -149,6 +164,8 @@ class ServiceHost:
         if self._entered:
             self._entered = False
             await leave_instance(self.instance, self.spec.name, timeout_s=timeout_s)
+        if self.command is not None:
+            await self.command.stop(max(0.0, ends_at - _now()))
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def handle(self, call: ServiceCall) -> None:

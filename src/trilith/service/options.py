@@ -6,12 +6,13 @@ Rule: an option that has no effect does not exist, and an unknown one is an erro
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
 from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
+from trilith.service.command.options import Command, read_command
 from trilith.wire.batches import LARGEST_BATCH
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
@@ -95,6 +96,8 @@ class ServiceOptions:
             relative to the file that declares the service. "" for none.
         rpc: which gRPC service it is, `package.Service`; "" for the only one in `proto`, and without that for a name
             made of the service's own: `line_reader.LineReader`.
+        cmd: the program that each replica runs and passes requests to, as a list of its arguments, or a
+            `trilith.Command`; None for none.
     """
 
     name: str = ""
@@ -109,8 +112,15 @@ class ServiceOptions:
     health_failures: int = 3
     proto: str = ""
     rpc: str = ""
+    cmd: Command | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "cmd", read_command(self.cmd))
+        if isinstance(self.cmd, Command) and self.cmd.port and self.replicas != 1:
+            raise InvalidConfig(
+                f"service: the processes of replicas={self.replicas!r} cannot all have port {self.cmd.port}: leave out"
+                " port= of cmd"
+            )
         if self.name != "" and not is_text(self.name, _NAME):
             raise InvalidConfig(f"service: name must be letters, digits, '_', '-' or '.', got {self.name!r}")
         _whole("service: replicas", self.replicas, 1, 65536)

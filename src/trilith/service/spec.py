@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.errors import InvalidConfig, NotFound
+from trilith.service.command.options import Command
 from trilith.service.options import ApiOptions, ServiceOptions
 from trilith.service.signature import MethodSignature, read_signature
 
@@ -102,6 +103,11 @@ class ServiceSpec:
         self.dependencies: dict[str, Dependency] = {}
         self.models: dict[str, ModelReference] = {}
         self.mounts: dict[str, MountSpec] = {}
+
+    @property
+    def command(self) -> Command | None:
+        """The program that its replicas run, or None."""
+        return self.options.cmd if isinstance(self.options.cmd, Command) else None
 
     @property
     def concurrency(self) -> int:

@@ -12,6 +12,7 @@ import trilith
 from trilith.cli.init import TEMPLATES
 
 HEAVY = {"ocr"}  # its models are those of tests/integration/ocr
+NEEDS = {"ocr": "cv2", "fastapi": "fastapi"}
 SOURCE = str(Path(trilith.__file__).parents[1])
 
 
@@ -49,6 +50,7 @@ ANSWERS = {
     "class": '{\n  "title": "Emma",\n  "pages": 474\n}\n',
     "pipeline": "lease\n",
     "ocr": '"text": "Hello world"',
+    "fastapi": '"pages": 474',
     "from-grpc": '"text": "page"',
 }
 
@@ -56,8 +58,8 @@ ANSWERS = {
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_template_is_a_project_that_works(template, tmp_path, serve):
-    if template in HEAVY:
-        pytest.importorskip("cv2")
+    if template in NEEDS:
+        pytest.importorskip(NEEDS[template])
     project, (serving, calling) = made(tmp_path, template)
     tests = run(project, "-m", "pytest", "-q", "-p", "no:cacheprovider", within_s=240)
     assert tests.returncode == 0, tests.stdout + tests.stderr

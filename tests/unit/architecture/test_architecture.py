@@ -28,10 +28,11 @@ ENTRANCES = {
     "httptools": {
         "wire/http1/reader.py",
         "wire/http1/answer_reader.py",
+        "wire/http1/relayed_answer.py",
         "measure/load/connection.py",
         "measure/load/probe.py",
     },
-    "wsproto": {"wire/websocket.py", "wire/websocket_client.py"},
+    "wsproto": {"wire/relayed_websocket.py", "wire/websocket.py", "wire/websocket_client.py"},
     "websockets": set(),
     "hpack": {"wire/http2/header_decoder.py", "wire/http2/header_encoder.py"},
     "httpx": {"service/client/transport.py"},

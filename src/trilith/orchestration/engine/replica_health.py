@@ -3,6 +3,8 @@
 Rule 1: a replica is not ready at the first no, and ready again at the first yes. It is given up after several that say
     that it is not alive: replacing it costs more than one answer that came too late.
 Rule 2: each change is told once, with the reason.
+Rule 3: the process of a command has a say as the instance has: it is not ready when it says so, and of no use when it
+    is silent again and again.
 """
 
 from __future__ import annotations
@@ -10,12 +12,34 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from trilith.service import IS_ALIVE, IS_READY, ServiceSpec, has_hook, why_not
 
 _log: Final = logging.getLogger("trilith.service")
 _AT_START_S: Final = 0.5
+
+
+class Look(Protocol):
+    """What a process was found to be."""
+
+    @property
+    def why_not(self) -> str:
+        """Why it is not ready; "" when it is."""
+        ...
+
+    @property
+    def answers(self) -> bool:
+        """Whether it said so itself."""
+        ...
+
+
+class Looked(Protocol):
+    """The process of a command."""
+
+    async def look(self, timeout_s: float) -> Look:
+        """Asks it."""
+        ...
 
 
 class ReplicaHealth:
@@ -26,6 +50,7 @@ class ReplicaHealth:
         instance: the instance.
         on_ready: told when it is ready and was not, or the reverse, and why not.
         on_dead: told why it should be replaced, once.
+        command: the process of its command, if it has one.
 
     Attributes:
         not_ready: why it takes no calls now; "" while it does.
@@ -38,11 +63,13 @@ class ReplicaHealth:
         *,
         on_ready: Callable[[str], None],
         on_dead: Callable[[str], None],
+        command: Looked | None = None,
     ) -> None:
         self.not_ready = ""
         self._name = spec.name
         self._options = spec.options
         self._instance = instance
+        self._command = command
         self._on_ready = on_ready
         self._on_dead = on_dead
         self._says_ready = has_hook(spec.target, IS_READY)
@@ -52,7 +79,7 @@ class ReplicaHealth:
     @property
     def has_a_say(self) -> bool:
         """Whether there is anything to ask."""
-        return self._says_ready or self._says_alive
+        return self._says_ready or self._says_alive or self._command is not None
 
     async def until_ready(self) -> None:
         """Returns when the instance is ready for its first call."""
@@ -70,10 +97,17 @@ class ReplicaHealth:
         """Asks for ever, or until the replica is given up."""
         while self._dead_in_a_row < self._options.health_failures:
             await asyncio.sleep(self._options.health_interval_s)
+            not_ready = not_alive = ""
+            if self._command is not None:
+                look = await self._command.look(self._options.health_timeout_s)
+                not_ready = f"its command: {look.why_not}" if look.why_not else ""
+                not_alive = "" if look.answers else not_ready
             if self._says_alive:
-                self._heard_alive(await self._why_not(IS_ALIVE))
+                not_alive = not_alive or await self._why_not(IS_ALIVE)
             if self._says_ready:
-                self._heard_ready(await self._why_not(IS_READY))
+                not_ready = not_ready or await self._why_not(IS_READY)
+            self._heard_alive(not_alive)
+            self._heard_ready(not_ready)
 
     async def _why_not(self, hook: str) -> str:
         return await why_not(self._instance, hook, timeout_s=self._options.health_timeout_s)

@@ -66,6 +66,7 @@ from trilith.telemetry.data_log import use as use_data_log
 
 _LEAVE_S = 5.0  # for leaving the instance when nobody says how long
 _RECONNECT_S = 0.05
+_ANSWERS_WITHIN_S = 0.2  # of errors, once the process of a command has ended
 
 
 class _Process:
@@ -133,11 +134,22 @@ class Worker:
         )
         data_log = self._open_data_log()
         peer = await self._connect()
+        if spec.command is not None:
+            self._channel.send(
+                control.Deploying(what=f"the command of {spec.name}", timeout_s=spec.command.start_timeout_s)
+            )
         await self._host.start()
+        command = self._host.command
+        if command is not None:
+            self._channel.send(control.Deploying(what="", timeout_s=0.0))
         ends_at = math.inf
         keeper: asyncio.Task[None] | None = None
         self._health = ReplicaHealth(
-            self._host.spec, self._host.instance, on_ready=self._tell_readiness, on_dead=self._tell_death
+            self._host.spec,
+            self._host.instance,
+            on_ready=self._tell_readiness,
+            on_dead=self._tell_death,
+            command=command,
         )
         watch: asyncio.Task[None] | None = None
         try:
@@ -147,6 +159,8 @@ class Worker:
                 settle_collector()
                 watch_growth(asyncio.get_running_loop())
             self._hello(peer)
+            if command is not None:
+                command.watch(self._command_ended)
             if self._health.has_a_say and not self._inline:  # who looks at it in a debugger has it stand still
                 watch = asyncio.get_running_loop().create_task(self._health.watch())
             keeper = asyncio.get_running_loop().create_task(self._keep_connected())
@@ -164,7 +178,8 @@ class Worker:
             for task in (keeper, watch):
                 if task is not None:
                     task.cancel()
-            await self._host.stop(min(_LEAVE_S, max(0.0, ends_at - time.monotonic())))
+            leave_s = _LEAVE_S if spec.command is None else _LEAVE_S + spec.command.stop_timeout_s
+            await self._host.stop(min(leave_s, max(0.0, ends_at - time.monotonic())))
 
     async def _deploy(self, root: ServiceSpec) -> None:
         """What is done once for each revision, before it is described and its replicas start."""
@@ -185,6 +200,11 @@ class Worker:
 
     def _tell_death(self, reason: str) -> None:
         self._channel.send(control.Unwell(reason=reason))
+
+    def _command_ended(self, reason: str) -> None:
+        """The requests that its process held get their answers first; new ones go elsewhere."""
+        self._tell_readiness(reason)
+        asyncio.get_running_loop().call_later(_ANSWERS_WITHIN_S, self._tell_death, reason)
 
     def _open_data_log(self) -> DataLog | None:
         options = self._arguments.data_log

@@ -1,0 +1,129 @@
+"""Reads an answer of HTTP/1.1 that is passed on to somebody else. Sans-I/O.
+
+Rule 1: interim answers (1xx) are passed over, but for 101, with which the connection is no HTTP any more.
+Rule 2: the end of the connection is the end of a body without a length; of any other it is a cut.
+Rule 3: an answer to HEAD has no body, whatever it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import httptools
+
+Header = tuple[bytes, bytes]
+
+# RFC 9110, 7.6.1, and what browsers and proxies have said instead
+_OF_ONE_CONNECTION: Final = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+
+
+def end_to_end(headers: Sequence[Header]) -> list[Header]:
+    """The headers that go on to the next one: without those of one connection, and those that `Connection` names.
+
+    `headers`: names in lower case. The content's length stays.
+    """
+    named = {
+        name.strip().lower()
+        for key, value in headers
+        if key == b"connection"
+        for name in value.split(b",")
+        if name.strip().lower() != b"content-length"
+    }
+    return [(key, value) for key, value in headers if key not in _OF_ONE_CONNECTION and key not in named]
+
+
+class RelayedAnswer:
+    """Reads one answer.
+
+    Args:
+        has_body: false for an answer to HEAD.
+
+    Attributes:
+        status: 0 until the head is here.
+        headers: as they came, names in lower case.
+        complete: the end of the answer is here.
+        reusable: the connection may have another request after it.
+        upgraded: the connection is not HTTP any more.
+        rest: octets that belong to what the connection is then.
+    """
+
+    def __init__(self, *, has_body: bool = True) -> None:
+        self.status = 0
+        self.headers: list[Header] = []
+        self.complete = False
+        self.reusable = False
+        self.upgraded = False
+        self.rest = b""
+        self._has_body = has_body
+        self._chunks: list[bytes] = []
+        self._parser = httptools.HttpResponseParser(self)
+
+    def push(self, octets: bytes) -> list[bytes]:
+        """Takes what came; the pieces of the body in it.
+
+        Raises:
+            ValueError: it is no HTTP, or more than one answer.
+        """
+        if self.complete:
+            raise ValueError("there is more than the answer")
+        try:
+            self._parser.feed_data(octets)
+        except httptools.HttpParserUpgrade as upgrade:
+            self.upgraded, self.rest = True, octets[upgrade.args[0] :]
+        except httptools.HttpParserError as error:
+            if self._has_body or not self.status:
+                raise ValueError(f"the answer is no HTTP: {error}") from error
+            self.reusable = False  # an answer to HEAD has a body all the same
+        chunks, self._chunks = self._chunks, []
+        return chunks
+
+    def connection_ended(self) -> bool:
+        """Whether the answer is whole now that the connection has ended."""
+        names = {name for name, _ in self.headers}
+        self.reusable = False
+        if self.status and not {b"content-length", b"transfer-encoding"} & names:
+            self.complete = True
+        return self.complete
+
+    # For the parser.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """For the parser."""
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """For the parser."""
+        status = self._parser.get_status_code()
+        if status < 200 and status != 101:
+            return
+        self.status = status
+        if not self._has_body:
+            self.complete = True
+            self.reusable = self._parser.should_keep_alive()
+
+    def on_body(self, chunk: bytes) -> None:
+        """For the parser."""
+        if self._has_body:
+            self._chunks.append(chunk)
+
+    def on_message_complete(self) -> None:
+        """For the parser."""
+        if not self.status:
+            self.headers.clear()
+            return
+        if not self.complete:
+            self.complete = True
+            self.reusable = self._parser.should_keep_alive()

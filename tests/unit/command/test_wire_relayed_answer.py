@@ -1,0 +1,85 @@
+"""An answer that is passed on, read as another parser reads it."""
+
+import h11
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trilith.wire.http1.relayed_answer import RelayedAnswer
+
+
+def fed(octets, sizes, **options):
+    answer, pieces, at = RelayedAnswer(**options), [], 0
+    for size in [*sizes, len(octets)]:
+        if at < len(octets) and not answer.complete:
+            pieces += answer.push(octets[at : at + size])
+            at += size
+    return answer, b"".join(pieces)
+
+
+def written(status, headers, body, *, informational=False):
+    server = h11.Connection(h11.SERVER)
+    server.receive_data(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n")
+    server.next_event()
+    octets = b""
+    if informational:
+        octets += server.send(h11.InformationalResponse(status_code=103, headers=[(b"link", b"</a>")]))
+    octets += server.send(h11.Response(status_code=status, headers=headers))
+    octets += server.send(h11.Data(data=body)) + server.send(h11.EndOfMessage())
+    return octets
+
+
+@given(
+    st.sampled_from([200, 201, 404, 500]),
+    st.binary(max_size=200),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.integers(1, 50), max_size=8),
+)
+def test_answers_of_another_writer_are_read(status, body, sized, informational, sizes):
+    headers = [(b"set-cookie", b"a=1"), (b"Set-Cookie", b"b=2")]
+    if sized:
+        headers.append((b"content-length", str(len(body)).encode()))
+    answer, got = fed(written(status, headers, body, informational=informational), sizes)
+    assert (answer.status, got, answer.complete, answer.reusable) == (status, body, True, True)
+    assert [value for name, value in answer.headers if name == b"set-cookie"] == [b"a=1", b"b=2"]
+    assert not any(name == b"link" for name, _ in answer.headers)
+
+
+def test_a_body_without_a_length_ends_with_the_connection():
+    answer, got = fed(b"HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\n\r\nabc", [])
+    assert (got, answer.complete) == (b"abc", False)
+    assert answer.connection_ended()
+    assert not answer.reusable
+
+
+def test_a_body_that_is_cut_is_not_whole():
+    answer, _ = fed(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc", [])
+    assert not answer.connection_ended()
+    answer, _ = fed(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n", [])
+    assert not answer.connection_ended()
+
+
+def test_an_answer_to_head_has_no_body():
+    answer, got = fed(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n", [], has_body=False)
+    assert (answer.complete, answer.reusable, got) == (True, True, b"")
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_some_statuses_have_no_body(status):
+    answer, got = fed(b"HTTP/1.1 %d x\r\netag: a\r\n\r\n" % status, [])
+    assert (answer.complete, got) == (True, b"")
+
+
+def test_a_switch_of_protocols_leaves_what_follows():
+    answer = RelayedAnswer()
+    answer.push(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n\x81\x01a")
+    assert (answer.status, answer.upgraded, answer.rest) == (101, True, b"\x81\x01a")
+
+
+@pytest.mark.parametrize(
+    "octets", [b"HELLO\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", b"\x16\x03\x01\x02\x00"]
+)
+def test_what_is_no_http_is_said_to_be_none(octets):
+    with pytest.raises(ValueError, match="no HTTP"):
+        RelayedAnswer().push(octets)
