@@ -288,6 +288,17 @@ def test_its_timeline_is_kept(sockets):
         assert b"first_item" in timeline
 
 
+def test_a_silent_client_is_asked_for_a_sign_of_life(serve):
+    server = serve(f"{APPS}/sockets.py:Sockets", "--stream-keep-alive-s", "0.5")
+    with socket.create_connection(("127.0.0.1", server.http), 20) as client:
+        client.sendall(HANDSHAKE)
+        came = b""
+        while not came.endswith(b"\x89\x00"):
+            piece = client.recv(65536)
+            assert piece, came
+            came += piece
+
+
 def test_silence_between_items_is_bounded(serve, tmp_path):
     (tmp_path / "short.py").write_text(
         "from collections.abc import AsyncIterator\n"
@@ -396,7 +407,10 @@ def test_a_client_may_go_at_any_moment(sockets, path):
 
 
 def test_a_slow_reader_holds_its_own_producer_and_nobody_else(sockets):
-    with opened(sockets, "/endless?size=10000", max_queue=1, compression=None) as slow:
+    small = socket.socket()
+    small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    small.connect(("127.0.0.1", sockets.http))
+    with opened(sockets, "/endless?size=10000", max_queue=1, compression=None, sock=small, close_timeout=0.1) as slow:
         slow.recv(timeout=20)
         made = [seen(sockets, "made")]
 
@@ -582,6 +596,8 @@ def test_over_tls(serve, tmp_path):
             assert client.recv(timeout=20) == b"x" * size
         client.send("")
         assert items(client) == ([], 1000, "")
+    with trilith.client(f"https://localhost:{port}", tls_ca=str(certificate), websockets=True) as client:
+        assert list(client.said(["a"])) == ["a"]
 
 
 NODE = """

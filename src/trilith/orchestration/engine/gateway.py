@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import socket
 import ssl
@@ -139,7 +140,9 @@ class Gateway:
             application_comes=not arguments.repositories,
             keys=arguments.has_keys,
         )
-        http_limits, grpc_limits, admin_limits = _limits(arguments.max_body_bytes)
+        http_limits, grpc_limits, admin_limits = _limits(
+            arguments.max_body_bytes, arguments.stream_keep_alive_s or math.inf
+        )
         self._grpc_front = GrpcFront(
             self._router,
             models=oip_grpc,
@@ -359,7 +362,7 @@ def _failures(runtime: Runtime) -> list[str]:
     return [f"{model.name}: {model.reason}" for model in runtime.models() if model.reason and not model.ready]
 
 
-def _limits(max_body_bytes: int) -> tuple[HttpLimits, GrpcLimits, HttpLimits]:
+def _limits(max_body_bytes: int, ping_s: float) -> tuple[HttpLimits, GrpcLimits, HttpLimits]:
     """Those of HTTP, of gRPC and of the metrics port."""
     http, grpc, admin = HttpLimits(), GrpcLimits(), HttpLimits()
     most = ConnectionBounds(
@@ -370,7 +373,12 @@ def _limits(max_body_bytes: int) -> tuple[HttpLimits, GrpcLimits, HttpLimits]:
     )
     bounds = connection_bounds(raise_descriptor_limit(), most)
     return (
-        HttpLimits(max_body_bytes=max_body_bytes, max_connections=bounds.http, max_turned_away=bounds.turned_away),
+        HttpLimits(
+            max_body_bytes=max_body_bytes,
+            max_connections=bounds.http,
+            max_turned_away=bounds.turned_away,
+            websocket_ping_s=ping_s,
+        ),
         GrpcLimits(max_message_bytes=max_body_bytes, max_connections=bounds.grpc),
         HttpLimits(max_connections=bounds.metrics, max_turned_away=bounds.turned_away),
     )
