@@ -87,6 +87,7 @@ def service(
     proto: str = "",
     rpc: str = "",
     cmd: Sequence[str] | Command | None = None,
+    middleware: Sequence[Any] = (),
     route: str | None = None,
     batch: None = None,
     idempotent: bool = False,
@@ -107,6 +108,8 @@ def service(
     health_failures: int = ...,
     proto: str = "",
     rpc: str = "",
+    cmd: Sequence[str] | Command | None = None,
+    middleware: Sequence[Any] = (),
     route: str | None = None,
     idempotent: bool = False,
 ) -> BatchFunction: ...
@@ -116,8 +119,8 @@ def service(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Args:
         target: the class or function, when used without brackets.
         options: name, replicas, cpu, timeout_s, threads, concurrency, max_waiting, health_interval_s,
-            health_timeout_s, health_failures, proto, rpc, cmd: see `ServiceOptions`. A function takes those of
-            `@trilith.api` too.
+            health_timeout_s, health_failures, proto, rpc, cmd, middleware: see `ServiceOptions`. A function takes
+            those of `@trilith.api` too.
 
     Raises:
         InvalidConfig: an option is unknown or wrong, or the class declares nothing that could be served.
@@ -248,6 +251,11 @@ def _read_early(spec: ServiceSpec) -> None:
     routes: dict[str, str] = {}
     for method in spec.methods.values():
         _check_name(method)
+        if method.options.batch is not None and spec.options.middleware:
+            raise InvalidConfig(
+                f"{method.where} is batched, and {spec.name} has middleware, which each call passes by itself in its"
+                " replica: move the method into a service of its own, and call it by trilith.depends"
+            )
         for route in method.routes:
             if route in routes:
                 raise InvalidConfig(

@@ -145,7 +145,7 @@ class MountDescription(msgspec.Struct, frozen=True, kw_only=True):
 class ServiceDescription(msgspec.Struct, frozen=True, kw_only=True):
     """One service: options as in `ServiceOptions`, methods, and names of what it depends on by attribute.
 
-    `grpc`: what it offers over gRPC, or None.
+    `grpc`: what it offers over gRPC, or None. `middleware`: whether requests over HTTP pass some in the replica.
     """
 
     name: str
@@ -161,6 +161,7 @@ class ServiceDescription(msgspec.Struct, frozen=True, kw_only=True):
     documentation: str = ""
     grpc: GrpcDescription | None = None
     mounts: list[MountDescription] = []
+    middleware: bool = False
 
     def method(self, name: str) -> MethodDescription | None:
         """The method of that name, or None."""
@@ -268,6 +269,7 @@ def _service(spec: ServiceSpec, schemas: _Schemas, grpc: GrpcDescription | None)
             )
             for mount in spec.mounts.values()
         ],
+        middleware=bool(options.middleware),
     )
 
 

@@ -121,8 +121,8 @@ class ServiceHost:
             await self._start_command(self.spec.command)
         await enter_instance(self.instance, self.spec.name, self._in_thread)
         self._entered = True
-        if self.spec.mounts:
-            await self._mounts.open(self.spec.mounts.values(), self.instance, least_timeout_s=self._least_timeout_s)
+        if self.spec.mounts or self.spec.options.middleware:
+            await self._mounts.open(self.spec, self.instance, self.handle, least_timeout_s=self._least_timeout_s)
 
     async def _start_command(self, declared: Command) -> None:
         arguments = await self._in_thread(arguments_of, declared, self.instance, self.spec.name)
@@ -208,8 +208,8 @@ class ServiceHost:
 
     def _handle_exchange(self, call: StreamServiceCall, mount: OpenMount) -> None:
         """One request to a mount."""
-        task = self._mounts.begin(mount, call)
-        self._begin_stream(call, mount.timeout_s)
+        task, timeout_s = self._mounts.begin(mount, call)
+        self._begin_stream(call, timeout_s)
         self._active[call] = task
 
     def _begin_stream(self, call: StreamServiceCall, timeout_s: float) -> None:

@@ -98,6 +98,8 @@ class ServiceOptions:
             made of the service's own: `line_reader.LineReader`.
         cmd: the program that each replica runs and passes requests to, as a list of its arguments, or a
             `trilith.Command`; None for none.
+        middleware: ASGI middleware round all that the service answers over HTTP, the outermost first: classes, classes
+            with their options `(Class, {"name": value})`, or Starlette's `Middleware`.
     """
 
     name: str = ""
@@ -113,6 +115,7 @@ class ServiceOptions:
     proto: str = ""
     rpc: str = ""
     cmd: Command | Sequence[str] | None = None
+    middleware: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cmd", read_command(self.cmd))
@@ -142,8 +145,23 @@ class ServiceOptions:
             raise InvalidConfig(
                 f"service: rpc must be the full name of a gRPC service, package.Service, got {self.rpc!r}"
             )
+        _check_middleware(self.middleware)
         if self.rpc and not self.proto and "." not in self.rpc:
             raise InvalidConfig(f"service: rpc={self.rpc!r} has no package: write rpc='package.{self.rpc}'")
+
+
+def _check_middleware(given: object) -> None:
+    if not isinstance(given, (list, tuple)):
+        raise InvalidConfig(f"service: middleware must be a list, got {given!r:.100}")
+    for entry in given:
+        with_options = (
+            isinstance(entry, tuple) and len(entry) == 2 and callable(entry[0]) and isinstance(entry[1], dict)
+        )
+        if not (with_options or callable(entry) or callable(getattr(entry, "cls", None))):
+            raise InvalidConfig(
+                "service: middleware must be classes of ASGI middleware, or pairs of a class and its options,"
+                f" got {entry!r:.100}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

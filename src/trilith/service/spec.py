@@ -116,6 +116,8 @@ class ServiceSpec:
             return self.options.concurrency
         if self.mounts:
             return _MOUNT_CONCURRENCY
+        if self.options.middleware:
+            return _DEFAULT_CONCURRENCY  # what it takes is a request, not yet a method
         any_asynchronous = any(method.asynchronous for method in self.methods.values())
         return _DEFAULT_CONCURRENCY if any_asynchronous else self.options.threads
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 from live_server import APPS
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from trilith.orchestration import new_key
 
@@ -76,6 +78,43 @@ def test_flask(client, mount):
     assert client.head(f"{mount}/hello/x").content == b""
     assert client.get(f"{mount}/raises").status_code == 500
     assert client.post(f"{mount}/hello/x").status_code == 405
+
+
+def test_websockets_of_starlette(web):
+    with connect(f"ws://127.0.0.1:{web.http}/star/chat") as socket:
+        socket.send("hello")
+        assert socket.recv(20) == "web: hello"
+    with pytest.raises(InvalidStatus) as refused, connect(f"ws://127.0.0.1:{web.http}/star/nowhere"):
+        pass
+    assert refused.value.response.status_code == 403
+
+
+def test_middleware_stands_round_all_of_a_service(serve_module):
+    server = serve_module(f"{APPS}/web.py:Wrapped")
+    with httpx.Client(base_url=f"http://127.0.0.1:{server.http}", timeout=20) as client:
+        answer = client.post("/words", json={"n": 1000})
+        assert (answer.json()[0], answer.headers["x-stamped"]) == ("word", "/words")
+        assert answer.headers["content-encoding"] == "gzip"
+        assert int(answer.headers["content-length"]) < 200
+        assert client.post("/words", json={"n": "x"}).json()["error"]["code"] == "invalid_input"
+        octets = {"content-type": "application/octet-stream"}
+        assert client.post("/size", content=iter([bytes(100_000)] * 30), headers=octets).json() == 3_000_000
+        lines = client.post("/count", json={"n": 3}, headers={"accept": "application/jsonl"})
+        assert (lines.text, lines.headers["x-stamped"]) == ("0\n1\n2\n", "/count")
+        assert [client.get("/pages/visits").text for _ in range(3)] == ["1", "2", "3"]
+        assert client.get("/flask/hello/x").json()["from"] == "wrapped"
+        failed = client.post("/raises", json={}, headers={"x-request-id": "mw-1"})
+        assert (failed.status_code, failed.json()["error"]["code"]) == (500, "service_failed")
+        server.wait_line("ValueError: of the middleware")
+        assert client.post("/words", json={"n": 1}).status_code == 200
+        assert client.get("/words").status_code == 405
+        assert list(client.get("/openapi.json").json()["paths"]) == ["/words", "/size", "/count", "/raises"]
+    with connect(f"ws://127.0.0.1:{server.http}/pages/chat") as socket:
+        socket.send("hello")
+        assert socket.recv(20) == "wrapped: hello"
+    with pytest.raises(InvalidStatus) as refused, connect(f"ws://127.0.0.1:{server.http}/count?n=3"):
+        pass
+    assert refused.value.response.status_code == 405
 
 
 def test_with_keys_what_opened_the_door_is_told_to_nobody(serve, tmp_path):

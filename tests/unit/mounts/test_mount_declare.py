@@ -202,7 +202,7 @@ def test_nobody_else_has_a_current_service():
 def test_paths_lead_to_the_longest_mount():
     table = MountTable([("", 0), ("/a", 1), ("/a/b", 2)], is_own_path)
     found = {path: table.find(path) for path in ("/", "/x", "/a", "/a/", "/ab", "/a/b", "/a/b/c", "/a/bc")}
-    assert [mount[1] for mount in found.values()] == [0, 0, 1, 1, 0, 2, 2, 1]
+    assert [mount.route for mount in found.values()] == [0, 0, 1, 1, 0, 2, 2, 1]
     assert [table.find(path) for path in ("*", "", "/docs", "/v2/models", "/timelines/1")] == [None] * 5
     assert table.paths == ["/a/b", "/a", "/"]
     assert MountTable().find("/") is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trilith.core.identity import Identity
 from trilith.errors import InvalidInput, UnsupportedMediaType
-from trilith.orchestration.engine.call_headers import read_headers
+from trilith.wire.call_headers import read_headers
 from trilith.wire.calls import CallMeta, pack_call, pack_headers, pack_meta, unpack_call
 
 texts = st.text(max_size=20)

@@ -80,12 +80,17 @@ def read_application(raw: msgspec.Raw, revision: int) -> ServedApplication:
             )
             if service is description.services[0]:
                 mounts.append((mount.path.rstrip("/"), route))
+    if description.root.middleware:
+        table = MountTable(mounts, is_own_path, behind=paths)
+        paths = {}
+    else:
+        table = MountTable(mounts, is_own_path)
     return ServedApplication(
         revision=revision,
         description=description,
         methods=methods,
         paths=paths,
-        mounts=MountTable(mounts, is_own_path),
+        mounts=table,
         models=tuple(models),
         grpc=read_offer(description, methods),
     )

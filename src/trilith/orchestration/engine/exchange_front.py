@@ -15,14 +15,14 @@ from typing import Final
 
 from trilith.errors import PayloadTooLarge, TrilithError
 from trilith.net.http1 import HttpRequest
-from trilith.orchestration.deployments import MethodRoute
-from trilith.orchestration.engine.call_headers import CallHeaders
 from trilith.orchestration.engine.exchange_sink import HttpExchangeSink
 from trilith.orchestration.engine.exchange_socket import SocketExchangeSink
+from trilith.orchestration.engine.mount_table import Mounted
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.stream_calls import StreamCall, StreamSink
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TimelineShelf
+from trilith.wire.call_headers import CallHeaders
 from trilith.wire.calls import pack_call
 from trilith.wire.exchange import EXCHANGE_CONTENT_TYPE, Address, ExchangeHead, pack_head
 from trilith.wire.http1 import listed
@@ -55,7 +55,7 @@ class HttpExchanges:
         self._timelines = timelines
         self._tracer = tracer
 
-    def take(self, request: HttpRequest, root_path: str, route: MethodRoute, headers: CallHeaders) -> None:
+    def take(self, request: HttpRequest, mount: Mounted, headers: CallHeaders) -> None:
         """Passes a request on."""
         whole = request.complete
         body: bytes | memoryview = b""
@@ -66,13 +66,13 @@ class HttpExchanges:
                 request.respond_error(error)
                 return
             request.let_body_go()
-        head = head_of(request, root_path, whole=whole)
+        head = head_of(request, mount.root_path, whole=whole)
         sink: StreamSink
         if request.switches is not None:
             sink = SocketExchangeSink(request, self._router, self._timelines)
         else:
             sink = HttpExchangeSink(request, self._router, self._timelines)
-        call = exchange_call(request, route, headers, head, sink, body=body, tracer=self._tracer)
+        call = exchange_call(request, mount, headers, head, sink, body=body, tracer=self._tracer)
         request.on_disconnect = lambda: self._router.cancel(call)
         if whole and request.switches is None:
             call.end()
@@ -102,7 +102,7 @@ def head_of(request: HttpRequest, root_path: str, *, whole: bool) -> ExchangeHea
 
 def exchange_call(
     request: HttpRequest,
-    route: MethodRoute,
+    mount: Mounted,
     headers: CallHeaders,
     head: ExchangeHead,
     sink: StreamSink,
@@ -116,8 +116,8 @@ def exchange_call(
         span, forwarded = tracer.begin(forwarded, request.request_id, identity=request.identity, asked=headers.trace)
     now = time.monotonic()
     meta = pack_call(
-        route.service,
-        route.method,
+        mount.route.service,
+        mount.target,
         EXCHANGE_CONTENT_TYPE,
         request.request_id,
         forwarded,
@@ -127,7 +127,7 @@ def exchange_call(
         identity=request.identity,
     )
     call = ExchangeCall(
-        route,
+        mount.route,
         meta,
         (pack_head(head), body),
         received_at=request.received_at,

@@ -29,16 +29,16 @@ from trilith.errors import (
 )
 from trilith.net.http1 import HttpRequest
 from trilith.orchestration.deployments import MethodRoute
-from trilith.orchestration.engine.call_headers import CallHeaders, read_exchange_headers, read_headers
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.exchange_front import HttpExchanges
-from trilith.orchestration.engine.mount_table import MountTable
+from trilith.orchestration.engine.mount_table import Mounted, MountTable
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, AwaitedHttpSink, HttpSink
 from trilith.orchestration.engine.socket_front import SocketStreams
 from trilith.orchestration.engine.stream_front import HttpStreams, HttpStreamSink
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TIMELINES_PATH, TimelineShelf
+from trilith.wire.call_headers import CallHeaders, read_exchange_headers, read_headers
 from trilith.wire.calls import pack_call
 from trilith.wire.cors import CorsPolicy, check_websocket_origin
 
@@ -94,7 +94,7 @@ class HttpFront:
         route = self._routes.get(path)
         if route is None:
             mount = self._mounts.find(path)
-            route = None if mount is None else mount[1]
+            route = None if mount is None else mount.route
         return "" if route is None else f"{route.service}.{route.method}"
 
     def __call__(self, request: HttpRequest) -> Coroutine[Any, Any, None] | None:
@@ -117,7 +117,7 @@ class HttpFront:
         plain = self._plain.get(path)
         mount = self._mounts.find(path) if plain is None else None
         if mount is not None:
-            self._pass_on(request, *mount)
+            self._pass_on(request, mount)
             return None
         if plain is None and self.starting:
             self._refuse(request, NoReadyReplica("the application is not loaded yet; try again in a moment"))
@@ -165,7 +165,7 @@ class HttpFront:
             self._router.fail(call, error)
         return None
 
-    def _pass_on(self, request: HttpRequest, root_path: str, route: MethodRoute) -> None:
+    def _pass_on(self, request: HttpRequest, mount: Mounted) -> None:
         """To what answers HTTP by itself."""
         if self.draining:
             self._refuse(request, Draining("the server is stopping; send the request to another one"))
@@ -175,7 +175,7 @@ class HttpFront:
         except CallerError as error:
             self._refuse(request, error)
             return
-        self._exchanges.take(request, root_path, route, headers)
+        self._exchanges.take(request, mount, headers)
 
     async def _read_and_submit(self, request: HttpRequest, route: MethodRoute, headers: CallHeaders) -> None:
         """The way of large bodies: read as they come, in a task that ends when the answer is written."""

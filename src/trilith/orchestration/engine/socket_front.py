@@ -20,12 +20,12 @@ from typing import Final
 from trilith.errors import MethodNotAllowed, TrilithError
 from trilith.net.http1 import HttpRequest
 from trilith.orchestration.deployments import MethodRoute
-from trilith.orchestration.engine.call_headers import CallHeaders, read_headers
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.socket_sink import SocketSink, sends_bytes
 from trilith.orchestration.engine.stream_calls import StreamCall
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TimelineShelf
+from trilith.wire.call_headers import CallHeaders, read_headers
 from trilith.wire.calls import pack_call
 from trilith.wire.stream_formats import BYTES, JSON
 

@@ -19,7 +19,6 @@ from trilith.errors import CapacityError, TrilithError
 from trilith.net.http1 import HttpRequest, StreamedAnswer
 from trilith.net.transport import Buffer, Item
 from trilith.orchestration.deployments import MethodRoute
-from trilith.orchestration.engine.call_headers import CallHeaders
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, answer_head
@@ -27,6 +26,7 @@ from trilith.orchestration.engine.stream_calls import StreamCall
 from trilith.orchestration.engine.stream_choice import check_body, chosen_format
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TimelineShelf
+from trilith.wire.call_headers import CallHeaders
 from trilith.wire.calls import pack_call, unpack_result
 from trilith.wire.http_status import error_body, http_status
 from trilith.wire.stream_formats import FORMATS, StreamFormat

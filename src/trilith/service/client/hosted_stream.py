@@ -30,11 +30,13 @@ class HostedStream:
     Attributes:
         call: the call, once it is made: `cancel` takes it back.
         on_writable: set by the method's side, called when it may send again.
+        said: what the method's first item had beside it: what the method has said of its answer; b"" for nothing.
     """
 
     def __init__(self) -> None:
         self.call: ServiceCall | None = None
         self.on_writable: Callable[[], None] | None = None
+        self.said = b""
         self._waiting: deque[Sequence[Buffer]] = deque()
         self._arrived = asyncio.Event()
         self._outcome: tuple[Outcome, Sequence[Buffer]] | None = None
@@ -54,6 +56,7 @@ class HostedStream:
 
     def send(self, buffers: Sequence[Buffer], meta: bytes = b"") -> bool:
         """The method sends an item."""
+        self.said = self.said or meta
         self._waiting.append([bytes(buffer) for buffer in buffers])
         self._arrived.set()
         return self.writable

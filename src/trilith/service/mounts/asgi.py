@@ -50,9 +50,13 @@ class MountedAsgi:
 
     async def answer(self, exchange: Exchange) -> None:
         """Calls it for one request."""
-        state = dict(self._lifespan.state)
         messages = SocketMessages(exchange) if isinstance(exchange, SocketExchange) else HttpMessages(exchange)
-        await self._app(scope_of(exchange.head, state), messages.receive, messages.send)
+        await self(scope_of(exchange.head, {}), messages.receive, messages.send)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Calls it as it is called by any server; `scope` gets what it keeps for its requests."""
+        scope["state"] |= self._lifespan.state
+        await self._app(scope, receive, send)
 
     async def stop(self, timeout_s: float) -> None:
         """Runs what it does when it ends."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from trilith.core.foreign import named_error
@@ -21,9 +22,11 @@ from trilith.service.call import ServiceCall
 from trilith.service.failure import explain
 from trilith.service.mounts.current import current_instance
 from trilith.service.mounts.exchange import Exchange
+from trilith.service.mounts.method_app import Handle, MethodApp
 from trilith.service.mounts.port import MountedApp, MountPlace
 from trilith.service.mounts.socket import SocketExchange
-from trilith.service.mounts.spec import MountSpec
+from trilith.service.mounts.stack import STACK, MountedStack, ServiceApp
+from trilith.service.spec import ServiceSpec
 from trilith.service.streams.call import StreamServiceCall
 from trilith.service.tracing import enter
 from trilith.service.user_errors import USER_ERRORS, from_outside
@@ -36,11 +39,11 @@ _GRACE_S: Final = 1.0
 class OpenMount:
     """A mount whose application is ready."""
 
-    __slots__ = ("app", "path", "timeout_s", "where")
+    __slots__ = ("app", "timeout_s", "where")
 
-    def __init__(self, spec: MountSpec, app: MountedApp, timeout_s: float) -> None:
-        self.path = spec.path
-        self.where = spec.where
+    def __init__(self, where: str, app: MountedApp, timeout_s: Callable[[str], float]) -> None:
+        """`timeout_s`: the time limit by the path of a request."""
+        self.where = where
         self.timeout_s = timeout_s
         self.app = app
 
@@ -64,8 +67,14 @@ class MountExecution:
         self._instance: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def open(self, specs: Iterable[MountSpec], instance: Any, *, least_timeout_s: float) -> None:
-        """Makes the applications and starts them, in the order of their declaration.
+    async def open(self, spec: ServiceSpec, instance: Any, handle: Handle, *, least_timeout_s: float) -> None:
+        """Makes the applications and starts them, in the order of their declaration; then the middleware.
+
+        Args:
+            spec: of the service.
+            instance: of it.
+            handle: runs calls of its methods.
+            least_timeout_s: they all have so much time though they declare less.
 
         Raises:
             SetupError: one of them cannot be. Those before it are stopped.
@@ -73,16 +82,33 @@ class MountExecution:
         self._instance = instance
         token = current_instance.set(instance)
         try:
-            for spec in specs:
-                place = MountPlace(path=spec.path, where=spec.where, instance=instance, in_thread=self._in_thread)
-                app = await spec.open(place)
+            for mount in spec.mounts.values():
+                place = MountPlace(path=mount.path, where=mount.where, instance=instance, in_thread=self._in_thread)
+                app = await mount.open(place)
                 await app.start()
-                self._open[spec.path] = OpenMount(spec, app, max(spec.timeout_s, least_timeout_s))
+                limit_s = max(mount.timeout_s, least_timeout_s)
+                self._open[mount.path] = OpenMount(mount.where, app, _always(limit_s))
+            if spec.options.middleware:
+                self._open[STACK] = await self._stacked(spec, handle, least_timeout_s)
         except BaseException:
             await self.close(_GRACE_S)
             raise
         finally:
             current_instance.reset(token)
+
+    async def _stacked(self, spec: ServiceSpec, handle: Handle, least_timeout_s: float) -> OpenMount:
+        methods = {path: method for method in spec.methods.values() for path in method.routes}
+        apps = {path: mount.app for path, mount in self._open.items()}
+        where = f"{spec.name}: its middleware"
+        inner = ServiceApp(spec.name, {path: MethodApp(method, handle) for path, method in methods.items()}, apps)
+        stack = MountedStack(spec.options.middleware, inner, where)
+        await stack.start()
+
+        def timeout_s(path: str) -> float:
+            method = methods.get(path)
+            return max(spec.options.timeout_s if method is None else method.timeout_s, least_timeout_s)
+
+        return OpenMount(where, stack, timeout_s)
 
     async def close(self, timeout_s: float) -> None:
         """Waits for what goes on after its answer, ends it, then stops the applications, the last one first."""
@@ -100,8 +126,8 @@ class MountExecution:
         """The mount that a call is for; None: it is for none."""
         return self._open.get(call.meta.method) if call.meta.content_type == EXCHANGE_CONTENT_TYPE else None
 
-    def begin(self, mount: OpenMount, call: StreamServiceCall) -> asyncio.Task[None]:
-        """Answers an exchange, in a task."""
+    def begin(self, mount: OpenMount, call: StreamServiceCall) -> tuple[asyncio.Task[None], float]:
+        """Answers an exchange, in a task; that, and the time limit to the beginning of its answer."""
         head = unpack_head(call.buffers[0])
         kind = SocketExchange if head.websocket else Exchange
         exchange = kind(call, head, call.buffers[1] if len(call.buffers) > 1 else b"")
@@ -115,16 +141,16 @@ class MountExecution:
                 asyncio.get_running_loop().call_later(_GRACE_S, task.cancel)
 
         call.abort = leave
-        return task
+        return task, mount.timeout_s(head.raw_path.decode("latin-1"))
 
     def overdue(self, mount: OpenMount, call: StreamServiceCall) -> DeadlineExceeded:
         """Why the time of a call is over."""
-        error = call.overdue(mount.where)
-        if call.awaits_caller or call.limit_s > mount.timeout_s or call.context.deadline is not None:
-            return error
+        whole = call.context.deadline
+        if call.awaits_caller or (whole is not None and time.monotonic() >= whole):
+            return call.overdue(mount.where)
         return DeadlineExceeded(
-            f"{mount.where} did not begin to answer within {mount.timeout_s:g} s. The limit is timeout_s of"
-            " trilith.mount or @trilith.service"
+            f"{mount.where} did not begin to answer within {call.limit_s:g} s. The limit is timeout_s of trilith.mount,"
+            " @trilith.api or @trilith.service"
         )
 
     async def _run(self, mount: OpenMount, call: StreamServiceCall, exchange: Exchange) -> None:
@@ -152,6 +178,10 @@ class MountExecution:
             call.finish(Cancelled(f"the client of {mount.where} has gone"))
             return
         call.finish(explain(error, mount.where, request_id, debug=self._debug))
+
+
+def _always(limit_s: float) -> Callable[[str], float]:
+    return lambda _: limit_s
 
 
 def check_exchange(call: ServiceCall) -> StreamServiceCall:

@@ -11,8 +11,12 @@ from typing import Annotated, Any, ClassVar
 from fastapi import BackgroundTasks, Depends, FastAPI, HTTPException, Request, UploadFile
 from flask import Flask, Response, redirect, request, stream_with_context, url_for
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import RedirectResponse, StreamingResponse
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 import trilith
@@ -61,6 +65,12 @@ async def there(request: Any) -> StreamingResponse:
     return StreamingResponse(numbers(), media_type="text/plain")
 
 
+async def chat(socket: Any) -> None:
+    await socket.accept()
+    async for text in socket.iter_text():
+        await socket.send_text(f"{trilith.current_service().greeting}: {text}")
+
+
 async def closed(request: Any) -> StreamingResponse:
     return StreamingResponse(iter([b"%d" % Seen.closed]))
 
@@ -84,6 +94,7 @@ class Web:
             Route("/go", go_there),
             Route("/there/{name}", there, name="there"),
             Route("/closed", closed),
+            WebSocketRoute("/chat", chat),
             Mount("/files", StaticFiles(directory=__file__.rpartition("/")[0])),
         ]
         return Starlette(routes=routes)
@@ -135,3 +146,48 @@ class Web:
     @trilith.api
     async def greet(self) -> str:
         return self.greeting
+
+
+async def stamped(request: Any, call_next: Any) -> Any:
+    if request.url.path == "/raises":
+        raise ValueError("of the middleware")
+    answer = await call_next(request)
+    answer.headers["x-stamped"] = request.url.path
+    return answer
+
+
+async def visits(request: Any) -> Any:
+    request.session["visits"] = request.session.get("visits", 0) + 1
+    return StreamingResponse(iter([b"%d" % request.session["visits"]]))
+
+
+@trilith.service(
+    middleware=[
+        Middleware(BaseHTTPMiddleware, dispatch=stamped),
+        (SessionMiddleware, {"secret_key": "not a secret"}),
+        GZipMiddleware,
+    ]
+)
+class Wrapped:
+    pages = trilith.mount("/pages", Starlette(routes=[Route("/visits", visits), WebSocketRoute("/chat", chat)]))
+    flask = trilith.mount("/flask", flask_app)
+
+    def __init__(self) -> None:
+        self.greeting = "wrapped"
+
+    @trilith.api
+    async def words(self, n: int) -> list[str]:
+        return ["word"] * n
+
+    @trilith.api
+    def size(self, body: bytes) -> int:
+        return len(body)
+
+    @trilith.api
+    async def count(self, n: int) -> AsyncIterator[int]:
+        for number in range(n):
+            yield number
+
+    @trilith.api
+    async def raises(self) -> None:
+        """The middleware does."""

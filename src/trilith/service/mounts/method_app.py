@@ -1,0 +1,268 @@
+"""The methods of a service as an ASGI application: what middleware of the service stands round.
+
+Rule: the same codecs, forms, statuses and errors as at the gateway, which answers methods of services without
+    middleware by itself. A call goes through the replica's host, as every call does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, Final
+
+from trilith.core.context import Context, current_context
+from trilith.core.timeline import Timeline
+from trilith.errors import MethodNotAllowed, NotAcceptable, TrilithError, UnsupportedMediaType
+from trilith.service.call import Outcome, ServiceCall
+from trilith.service.client.hosted_stream import HostedStream
+from trilith.service.codecs.native import Buffer
+from trilith.service.mounts.exchange import ClientGone
+from trilith.service.spec import MethodSpec
+from trilith.service.streams.call import StreamServiceCall
+from trilith.service.streams.formats import streamed_types, taken_types
+from trilith.wire.accept import best
+from trilith.wire.call_headers import CallHeaders, read_headers
+from trilith.wire.calls import CallMeta, ResultMeta, unpack_result
+from trilith.wire.http_status import error_body, http_status, retry_after
+from trilith.wire.stream_formats import FORMATS, StreamFormat
+
+Handle = Callable[[ServiceCall], None]
+"""Runs a call: `ServiceHost.handle`."""
+
+_JSON: Final = "application/json"
+_STREAM_HEADERS: Final = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
+
+
+class MethodApp:
+    """One method.
+
+    Args:
+        method: which.
+        handle: runs its calls.
+    """
+
+    def __init__(self, method: MethodSpec, handle: Handle) -> None:
+        self._method = method
+        self._handle = handle
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answers one request."""
+        # A handshake is refused in HTTP: no method behind middleware takes a websocket.
+        answer = _Answer(send, "http.response" if scope["type"] == "http" else "websocket.http.response")
+        try:
+            if scope["type"] != "http" or scope["method"] != "POST":
+                got = scope.get("method", "a websocket, which no method of a service with middleware takes")
+                raise MethodNotAllowed(f"{scope['path']} takes POST, got {got}")
+            headers = read_headers(tuple((bytes(name), bytes(value)) for name, value in scope["headers"]))
+            if self._method.signature.streaming:
+                await self._stream(scope, receive, answer, headers)
+            else:
+                call = self._call(scope, headers, await _whole(receive))
+                await answer.respond(*await call)
+        except ClientGone:
+            raise
+        except TrilithError as error:
+            await answer.fail(error)
+
+    def _meta(self, scope: Any, headers: CallHeaders) -> tuple[CallMeta, Context]:
+        outer = current_context.get() or Context(request_id="", timeline=Timeline("service", 2))
+        pairs = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        meta = CallMeta(
+            self._method.service.name,
+            self._method.name,
+            headers.content_type,
+            outer.request_id,
+            pairs,
+            query=scope.get("query_string", b"").decode("latin-1"),
+            client=outer.client,
+            identity=outer.identity,
+        )
+        context = Context(
+            request_id=outer.request_id,
+            timeline=Timeline(f"service {self._method.where}", 2),
+            deadline=None if headers.timeout_s == math.inf else time.monotonic() + headers.timeout_s,
+            headers=pairs,
+            client=outer.client,
+            identity=outer.identity,
+        )
+        return meta, context
+
+    async def _call(self, scope: Any, headers: CallHeaders, body: bytes) -> tuple[ResultMeta, Sequence[Buffer]]:
+        answered: asyncio.Future[tuple[ResultMeta, Sequence[Buffer]]] = asyncio.get_running_loop().create_future()
+
+        def done(outcome: Outcome, buffers: Sequence[Buffer]) -> None:
+            if answered.cancelled():
+                return
+            if isinstance(outcome, TrilithError):
+                answered.set_exception(outcome)
+            else:
+                answered.set_result((outcome, buffers))
+
+        meta, context = self._meta(scope, headers)
+        call = ServiceCall(meta, [body], context, done)
+        ended = _ended(call)
+        self._handle(call)
+        try:
+            return await answered
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+        finally:
+            await _wait_end(call, ended)
+
+    async def _stream(self, scope: Any, receive: Any, answer: _Answer, headers: CallHeaders) -> None:
+        signature, where = self._method.signature, self._method.where
+        form: StreamFormat | None = None
+        kind = ""
+        if signature.streams:
+            offers = streamed_types(signature.result)
+            kind = best(headers.accept, offers) or ""
+            if not kind:
+                raise NotAcceptable(f"{where} streams {', '.join(offers)}; got accept: {headers.accept[:200]}")
+            form = FORMATS[kind]
+        if signature.taken is not None:
+            takes = taken_types(signature.taken.value)
+            given = headers.content_type.partition(";")[0].strip().lower()
+            if given not in takes:
+                raise UnsupportedMediaType(
+                    f"{where} takes a stream of items as the body: {', '.join(takes)}; got {given or 'no Content-Type'}"
+                )
+        meta, context = self._meta(scope, headers)
+        stream = HostedStream()
+        body = b"" if signature.taken is not None else await _whole(receive)
+        call = stream.call = StreamServiceCall(meta, [body], context, stream.finished, port=stream)
+        ended = _ended(call)
+        self._handle(call)
+        feeding = asyncio.ensure_future(_feed(stream, receive)) if signature.taken is not None else None
+        try:
+            await self._items(stream, answer, form, kind)
+        finally:
+            if feeding is not None:
+                feeding.cancel()
+            stream.cancel()
+            await _wait_end(call, ended)
+
+    async def _items(self, stream: HostedStream, answer: _Answer, form: StreamFormat | None, kind: str) -> None:
+        try:
+            while (item := await stream.item()) is not None:
+                if form is not None:
+                    await answer.piece(form.item(b"".join(item)), kind, stream.said)
+        except TrilithError as error:
+            if not answer.begun or form is None or form.failure is None:
+                raise
+            await answer.piece(form.failure(error_body(error, answer.request_id)), kind, b"")
+            await answer.end()
+            return
+        result, buffers = stream.answer
+        if form is None:
+            await answer.respond(result, buffers)
+        else:
+            if not answer.begun:
+                await answer.begin(kind, (result.status, result.headers))
+            await answer.end()
+
+
+class _Answer:
+    """The way back of one request."""
+
+    def __init__(self, send: Any, kind: str) -> None:
+        self._send = send
+        self._kind = kind
+        self.begun = False
+
+    @property
+    def request_id(self) -> str:
+        found = current_context.get()
+        return "" if found is None else found.request_id
+
+    async def respond(self, result: ResultMeta, buffers: Sequence[Buffer]) -> None:
+        """A whole answer."""
+        body = bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
+        headers = [(b"content-length", b"%d" % len(body)), *_pairs(result.headers)]
+        if result.content_type:
+            headers.insert(0, (b"content-type", result.content_type.encode("latin-1")))
+        await self._whole(result.status, headers, body)
+
+    async def fail(self, error: TrilithError) -> None:
+        """An error; one after the answer has begun goes on, and cuts it."""
+        if self.begun:
+            raise error
+        body = error_body(error, self.request_id)
+        headers = [(b"content-type", _JSON.encode()), (b"content-length", b"%d" % len(body))]
+        again = retry_after(error)
+        if again is not None:
+            headers.append((b"retry-after", again))
+        if isinstance(error, MethodNotAllowed):
+            headers.append((b"allow", b"POST"))
+        await self._whole(http_status(error), headers, body)
+
+    async def _whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        self.begun = True
+        await self._send({"type": f"{self._kind}.start", "status": status, "headers": headers})
+        await self._send({"type": f"{self._kind}.body", "body": body})
+
+    async def begin(self, kind: str, said: tuple[int, Iterable[tuple[str, str]]]) -> None:
+        """The head of a stream."""
+        self.begun = True
+        headers = [(b"content-type", kind.encode("latin-1")), *_STREAM_HEADERS, *_pairs(said[1])]
+        await self._send({"type": "http.response.start", "status": said[0], "headers": headers})
+
+    async def piece(self, data: bytes, kind: str, said: bytes) -> None:
+        """An item in its frame; the first one with the head before it. `said`: what the method has said of that."""
+        if not self.begun:
+            told = unpack_result(said) if said else ResultMeta("")
+            await self.begin(kind, (told.status, told.headers))
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self) -> None:
+        """The end of a stream."""
+        await self._send({"type": "http.response.body", "body": b""})
+
+
+def _pairs(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+
+async def _pieces(receive: Any) -> AsyncIterator[bytes]:
+    """The body of a request. Raises `ClientGone` where it breaks off."""
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        more = message.get("more_body", False)
+        if message.get("body"):
+            yield message["body"]
+
+
+async def _whole(receive: Any) -> bytes:
+    return b"".join([piece async for piece in _pieces(receive)])
+
+
+async def _feed(stream: HostedStream, receive: Any) -> None:
+    """The body is the items of a call."""
+    try:
+        async for piece in _pieces(receive):
+            await stream.put([piece])
+        stream.end()
+    except OSError:
+        stream.cancel()
+
+
+def _ended(call: ServiceCall) -> asyncio.Event:
+    """Set when the host has ended its work on a call."""
+    ended = asyncio.Event()
+    call.on_end = ended.set
+    return ended
+
+
+async def _wait_end(call: ServiceCall, ended: asyncio.Event) -> None:
+    """Returns when the work on a call has stopped. A thread may go on after its answer, and has a place until then."""
+    while call.working:
+        try:
+            await ended.wait()
+        except asyncio.CancelledError:
+            if not call.working:
+                raise
