@@ -55,8 +55,8 @@ class RelayedExchange(Exchange):
     async def start(self, status: int, headers: Iterable[Field] = ()) -> None:
         """As of every exchange."""
         self.phase = Phase.BEGUN
-        message = {"type": f"{self._prefix}.start", "status": status, "headers": checked_fields(headers)}
-        await self._send(message)
+        fields = [(name.lower(), value) for name, value in checked_fields(headers)]  # as ASGI has them
+        await self._send({"type": f"{self._prefix}.start", "status": status, "headers": fields})
 
     async def send(self, data: Buffer) -> None:
         """As of every exchange."""
