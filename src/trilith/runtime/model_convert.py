@@ -20,6 +20,7 @@ from trilith.config import dump_yaml, load_yaml
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.model_pbtxt import load_model_pbtxt, parse_model_pbtxt, says_max_batch_size
 from trilith.runtime.model_yaml import load_model_yaml
+from trilith.runtime.ranges import INT32
 from trilith.runtime.repository import PBTXT, YAML, is_version
 from trilith.runtime.spec import ModelSpec
 from trilith.wire.oip_messages import model_config_messages
@@ -223,7 +224,8 @@ def _version_values(policy: Any) -> Any:
         return "all"
     if choice == "specific" and policy.specific.versions and min(policy.specific.versions) >= 1:
         return list(policy.specific.versions)
-    return {"latest": policy.latest.num_versions} if choice == "latest" and policy.latest.num_versions else None
+    latest = policy.latest.num_versions  # as a uint32, more than `model.yaml` takes
+    return {"latest": latest} if choice == "latest" and 1 <= latest <= INT32.most else None
 
 
 def _fill(config: Any, values: Mapping[str, Any]) -> None:

@@ -187,15 +187,13 @@ def _problems(message: Message, honoured: _Tree, path: str = "", place: str = ""
     for field, value in message.ListFields():
         here, there = f"{path}{field.name}", f"{place}{field.name}"
         if here in IDLE:
+            _check_words(field, value, there)
             continue
         allowed = honoured.get(field.name)
         if field.name not in honoured and not any(known.startswith(f"{here}.") for known in IDLE):
             yield f"{there}: {_NOT_SERVED.get(here, _REFUSED)}"
-        elif field.enum_type is not None:  # the text format takes numbers for names, and any number
-            for number in (value,) if isinstance(value, int) else value:
-                if number not in field.enum_type.values_by_number:  # nothing behind can live with it
-                    words = ", ".join(field.enum_type.values_by_name)
-                    raise InvalidConfig(f"{there}: must be one of {words}, got {number}")
+        elif field.enum_type is not None:
+            _check_words(field, value, there)
         elif isinstance(allowed, Range):
             for number in (value,) if isinstance(value, int | float) else value:
                 if not allowed.least <= number <= allowed.most:
@@ -204,6 +202,20 @@ def _problems(message: Message, honoured: _Tree, path: str = "", place: str = ""
             for at, nested in _messages(value):
                 inner = allowed if isinstance(allowed, Mapping) else {}
                 yield from _problems(nested, inner, f"{here}.", f"{there}{at}.")
+
+
+def _check_words(field: Any, value: Any, place: str) -> None:
+    """Sees that words are words: the text format takes numbers for them, and any; nothing behind can live with it."""
+    if field.enum_type is not None:
+        for number in (value,) if isinstance(value, int) else value:
+            if number not in field.enum_type.values_by_number:
+                words = ", ".join(field.enum_type.values_by_name)
+                raise InvalidConfig(f"{place}: must be one of {words}, got {number}")
+    elif field.message_type is not None:
+        for at, nested in _messages(value):
+            if isinstance(nested, Message):  # else it is a plain value of a mapping
+                for inner, found in nested.ListFields():
+                    _check_words(inner, found, f"{place}{at}.{inner.name}")
 
 
 def _messages(value: Any) -> Iterator[tuple[str, Message]]:

@@ -126,6 +126,11 @@ def test_escapes_of_the_text_format_are_read():
 def test_a_number_that_stands_for_no_name_is_refused():
     with pytest.raises(InvalidConfig, match=r"data_type: must be one of TYPE_INVALID, .*, got 32"):
         parse_model_pbtxt('input { name: "x" data_type: 32 dims: 1 }', "m", source="c")
+    text = "instance_group { secondary_devices { device_id: 1 } secondary_devices { kind: 99 } }"
+    with pytest.raises(InvalidConfig, match=r"instance_group\.secondary_devices\[1\]\.kind: must be .*, got 99"):
+        parse_model_pbtxt(text, "m", source="c")
+    with pytest.raises(InvalidConfig, match=r"optimization\.priority: must be one of PRIORITY_DEFAULT, .*, got 7"):
+        parse_model_pbtxt("optimization { priority: 7 }", "m", source="c")
 
 
 def yaml_numbers(info, path="$", seen=()):

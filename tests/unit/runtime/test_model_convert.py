@@ -123,6 +123,12 @@ def test_there_and_back_nothing_is_lost(tmp_path_factory, drawn):
     assert without_groups(load_model_yaml(path, "m")) == without_groups(spec)
 
 
+def test_more_versions_than_model_yaml_takes_are_said_in_tritons_words(tmp_path):
+    text = "version_policy { latest { num_versions: 2147483648 } }"
+    (tmp_path / "model.yaml").write_text(pbtxt_to_yaml(text, "m", source="config.pbtxt"))
+    assert load_model_yaml(tmp_path / "model.yaml", "m").versions.latest == 1 << 31
+
+
 def test_instances_on_cpus_have_a_pleasant_form():
     for kind in ("", "kind: KIND_CPU", "kind: KIND_AUTO"):
         yaml = pbtxt_to_yaml(f"instance_group {{ count: 2 {kind} }}", "m", source="config.pbtxt")
