@@ -11,6 +11,7 @@ import io
 import shutil
 import tarfile
 import warnings
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,8 @@ from trilith.wire.http2.request_head import MalformedHeaders
 from trilith.wire.json_lines import LineSplitter
 from trilith.wire.sse import EventReader
 from trilith.wire.tensors import pack_request, unpack_request
+from trilith.wire.websocket import Closing, WebSocketReader, WebSocketViolation
+from trilith.wire.websocket_deflate import Deflate, agreed
 
 _MOST_BYTES = 1 << 16
 _FRAMES = transport.FrameLimits(max_frame_bytes=4 << 20, max_meta_bytes=1 << 20, max_buffers=64)
@@ -151,6 +154,26 @@ def _streams(octets: bytes) -> None:
         for name, data in events.push(chunk):
             assert name
             assert len(data) <= len(octets)
+
+
+def _websocket(octets: bytes) -> None:
+    """A handshake as `RequestReader` sees it is among the HTTP/1.1 requests."""
+    agreed([octets[:40].decode("latin-1")])
+    reader = WebSocketReader(max_message_bytes=_MOST_BYTES, deflate=Deflate())
+    half = len(octets) // 2
+    for piece in (octets[:half], octets[half:]):
+        reader.feed(piece)
+        while (found := reader.next()) is not None:
+            assert not isinstance(found, str | bytes) or len(found) <= _MOST_BYTES
+            if isinstance(found, Closing):
+                return
+
+
+def _websocket_sample() -> bytes:
+    work = zlib.compressobj(wbits=-15)
+    made = (work.compress(b"hello " * 30) + work.flush(zlib.Z_SYNC_FLUSH))[:-4]
+    frames = ((0x81, b"text"), (0x01, b"in "), (0x89, b"ping"), (0x80, b"parts"), (0xC2, made), (0x88, b"\x03\xe8bye"))
+    return b"".join(bytes((first, 0x80 | len(said))) + bytes(4) + said for first, said in frames)
 
 
 def _envelopes(octets: bytes) -> None:
@@ -482,6 +505,8 @@ READERS = (
     Reader(
         name="HTTP/1.1 requests",
         samples=(
+            b"GET / HTTP/1.1\r\nhost: h\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n"
+            b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x81\x80abcd",
             b"POST /a?b=%20 HTTP/1.1\r\nhost: h\r\ncontent-length: 5\r\nx-own: v\r\n\r\nhello"
             b"GET / HTTP/1.1\r\nhost: h\r\n\r\n",
             b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nx-t: 1\r\n\r\n",
@@ -491,6 +516,15 @@ READERS = (
         spice=b"\r\n :;,0123456789abcdefxHT/%\t\0\xff",
         inputs=20_000,
         inputs_full=500_000,
+    ),
+    Reader(
+        name="messages of websockets",
+        samples=(_websocket_sample(),),
+        read=_websocket,
+        refusals=(WebSocketViolation,),
+        spice=b"\0\1\2\x08\x09\x0a\x7e\x7f\x80\x81\xc1\xfe\xff",
+        inputs=10_000,
+        inputs_full=300_000,
     ),
     Reader(
         name="HTTP/2 connections",
