@@ -22,7 +22,7 @@ from trilith.service.mounts.exchange import Exchange
 from trilith.service.mounts.lifespan import Lifespan
 from trilith.service.mounts.method_app import MethodApp
 from trilith.service.mounts.port import MountedApp
-from trilith.service.mounts.relayed import RelayedExchange
+from trilith.service.mounts.relayed import RelayedExchange, RelayedSocket
 from trilith.service.mounts.socket import SocketExchange
 from trilith.service.mounts.socket_messages import SocketMessages
 from trilith.service.user_errors import USER_ERRORS
@@ -68,7 +68,8 @@ class ServiceApp:
         if isinstance(app, MountedAsgi):
             await app(scope, receive, send)
         else:
-            await app.answer(RelayedExchange(scope, receive, send))
+            kind = RelayedSocket if scope["type"] == "websocket" else RelayedExchange
+            await app.answer(kind(scope, receive, send))
 
 
 class MountedStack:
