@@ -94,6 +94,7 @@ def test_an_environment_beside_a_backend_is_that_of_its_models(repository, run, 
     backend.mkdir(parents=True)
     (backend / "model.py").write_text(echo_with(run="import tripled\nreturn x * tripled.FACTOR"))
     pack(make_environment(tmp_path / "environment", 5), backend / "pb_exec_env_model.py.tar.gz")
+    (backend.parent / "requirements.txt").write_text("of-nobody\n")
     for name in ("first", "second"):
         (repository / name).mkdir()
         (repository / name / "config.pbtxt").write_text('backend: "scaled"')

@@ -43,9 +43,9 @@ _RAW_SINCE: Final = (24, 1)
 _log: Final = logging.getLogger("trilith.runtime")
 
 
-def find_requirements(model_file: Path) -> Path | None:
-    """The requirements of a model: beside its file, or in its folder; None when it has none."""
-    for folder in (model_file.parent, model_file.parent.parent):
+def find_requirements(model_file: Path, *, is_script: bool = False) -> Path | None:
+    """The requirements of a model: beside its file, or in its folder; of a backend's file beside it. None without."""
+    for folder in (model_file.parent,) if is_script else (model_file.parent, model_file.parent.parent):
         if (folder / REQUIREMENTS).is_file():
             return folder / REQUIREMENTS
     return None
@@ -106,7 +106,7 @@ def launch_for(
         SetupError: its environment cannot be made.
         InvalidConfig: it brings two, or names one that is not there.
     """
-    packed, requirements = find_packed(file, script), find_requirements(path)
+    packed, requirements = find_packed(file, script), find_requirements(path, is_script=script is not None)
     if packed is None:
         return plain_launch(interpreter_for(file.model, requirements, root, installer))
     if requirements is not None:
