@@ -290,7 +290,7 @@ class PythonBackend(RequestBackend):
         peer.abort()
         self._answer_ready(process, False)
         self._process = None
-        self._down(f"{process.epitaph()}{process.last_lines()}", process.epitaph())
+        self._down(f"{process.epitaph()}{process.last_words.clause}", process.epitaph())
 
     def _down(self, reason: str, short: str) -> None:
         """There is no process any more: its requests are answered, and what comes next is decided."""

@@ -20,17 +20,16 @@ import socket
 import subprocess
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from trilith.core.foreign import shortened
 from trilith.core.logs import applied_options
 from trilith.errors import ModelError, SetupError
 from trilith.runtime.backends.python import messages
+from trilith.runtime.backends.python.last_words import LastWords
 from trilith.runtime.backends.python.launch import Launch
 from trilith.runtime.backends.python.messages import Failed, Initialize, Message, Question, Ready, Told
 from trilith.runtime.backends.python.readiness import ASK, NO, YES
@@ -38,12 +37,8 @@ from trilith.runtime.backends.python.readiness import ASK, NO, YES
 FINALIZE_TIMEOUT_S: Final = 30.0
 BUSY_TIMEOUT_S: Final = 1.0
 _FOREIGN: Final = "does the model write to, or close, file descriptors that it did not open?"
-_KEPT_LINES: Final = 20
-_LONGEST_LINE: Final = 1000
 _EXITING: Final = 0x4  # of the kernel's flags of a process: it is on its way out
-_STANDARD_ERROR: Final = 2
 _DESK_TIMEOUT_S: Final = 5.0  # for the rest of a question whose beginning has come
-_READ_BYTES: Final = 1 << 16
 _LOOK_S: Final = 0.05  # where the kernel cannot tell of an exit (no pidfd) it is looked for so often
 
 
@@ -61,6 +56,7 @@ class InstanceProcess:
     Attributes:
         socket: the connection to it: messages first, frames when it is ready.
         heard_at: when it last gave a sign of life, in seconds.
+        last_words: the end of what it wrote to its standard error.
     """
 
     def __init__(
@@ -81,8 +77,6 @@ class InstanceProcess:
         self._on_exit = on_exit
         self._on_question = on_question
         self._on_readiness = on_readiness
-        self._lines: deque[bytes] = deque(maxlen=_KEPT_LINES)
-        self._partial = b""
         self._kill_reason = ""
         self._ending = False
         self._may_be_initialized = False
@@ -95,6 +89,7 @@ class InstanceProcess:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=f"trilith {name} process", daemon=True)
         self.heard_at = time.monotonic()
+        self.last_words = LastWords()
 
     def start(self) -> None:
         """Starts it.
@@ -138,7 +133,7 @@ class InstanceProcess:
                 hear(answer)
         except (OSError, EOFError) as error:
             self.wait(5.0)
-            raise SetupError(f"{self.epitaph()}{self.last_lines()}") from error
+            raise SetupError(f"{self.epitaph()}{self.last_words.clause}") from error
         except ModelError as error:
             raise SetupError(error.message) from error
         finally:
@@ -209,14 +204,6 @@ class InstanceProcess:
             return f"worker died: signal {-code}"
         return f"worker died: exit code {code}"
 
-    def last_lines(self) -> str:
-        """The end of what it wrote to its standard error, ready to be appended to a sentence; "" for nothing."""
-        lines = [*self._lines, *([self._partial] if self._partial else [])]
-        if not lines:
-            return ""
-        text = "\n".join(shortened(line.decode(errors="replace"), _LONGEST_LINE) for line in lines)
-        return f"; its last words were:\n{text}"
-
     # -- the watching thread -----------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
@@ -265,7 +252,7 @@ class InstanceProcess:
         self._desk.settimeout(_DESK_TIMEOUT_S)
         with contextlib.ExitStack() as undo:
             readers = {
-                errors: lambda: self._read_errors(errors),
+                errors: lambda: self.last_words.read(errors),
                 self._lifeline.fileno(): self._read_lifeline,
                 self._desk.fileno(): self._read_desk,
             }
@@ -281,7 +268,7 @@ class InstanceProcess:
                 for descriptor, _ in poll.poll(self._poll_ms(look_s)):
                     if descriptor in readers and not readers[descriptor]():
                         poll.unregister(descriptor)
-            while self._read_errors(errors):
+            while self.last_words.read(errors):
                 pass
 
     def _poll_ms(self, look_s: float) -> float | None:
@@ -295,19 +282,6 @@ class InstanceProcess:
             else:
                 look_s = min(look_s, left_s)
         return None if look_s == math.inf else look_s * 1e3 + 1
-
-    def _read_errors(self, descriptor: int) -> int:
-        """Passes on and keeps what there is; the bytes read. A readable descriptor without any is at its end."""
-        try:
-            data = os.read(descriptor, _READ_BYTES)
-        except OSError:  # nothing there
-            return 0
-        with contextlib.suppress(OSError):  # our own is closed: its last lines are kept all the same
-            os.write(_STANDARD_ERROR, data)
-        *lines, self._partial = (self._partial + data).split(b"\n")
-        self._lines.extend(line for line in lines if line.strip())
-        self._partial = self._partial[-_READ_BYTES:]
-        return len(data)
 
     def _read_lifeline(self) -> int:
         try:

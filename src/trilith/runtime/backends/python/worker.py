@@ -33,6 +33,7 @@ from trilith.errors import ModelError
 from trilith.net.transport import IncomingCall, Peer, peer_from_socket
 from trilith.runtime.backends.python import messages, pb_utils
 from trilith.runtime.backends.python.descriptors import moved_up, opening_above
+from trilith.runtime.backends.python.desk import Asking
 from trilith.runtime.backends.python.hosted import HostedModel, described
 from trilith.runtime.backends.python.messages import (
     Begin,
@@ -40,11 +41,9 @@ from trilith.runtime.backends.python.messages import (
     Failed,
     Initialize,
     Message,
-    Question,
     Ready,
     Serve,
     TakenBack,
-    Told,
     Warm,
 )
 from trilith.runtime.backends.python.packing import BatchAnswer, decode_requests, encode_answer
@@ -299,27 +298,6 @@ class Worker:
 
 class _UnwantedError(Exception):
     """The runtime has ended the dialogue: nobody wants the model any more."""
-
-
-class Asking:
-    """Asks the runtime, from any thread, one question at a time."""
-
-    def __init__(self, desk: socket.socket) -> None:
-        self._desk = desk
-        self._lock = threading.Lock()
-
-    def ask(self, question: Question) -> Told:
-        """Blocks until the answer has come.
-
-        Raises:
-            OSError, EOFError, ModelError: the connection is broken.
-        """
-        with self._lock:
-            messages.send(self._desk, question)
-            answer = messages.receive(self._desk)
-        if not isinstance(answer, Told):
-            raise ModelError(f"expected an answer to a question, got {type(answer).__name__}")
-        return answer
 
 
 def _loop_is_running() -> bool:
