@@ -81,6 +81,12 @@ class WebSocketClient:
             raise ValueError(f"it is no websocket: {error}") from error
         return messages, answer
 
+    def end(self) -> bool:
+        """The connection has ended. Whether that is the end of a refusal, which may say no length."""
+        if self.status and self.status != _SWITCHED:
+            self.refused = True
+        return self.refused
+
     def message(self, content: str | bytes) -> bytes:
         """A message, as it is sent; b"" after the end."""
         made: TextMessage | BytesMessage = (

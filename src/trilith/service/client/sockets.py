@@ -98,6 +98,8 @@ class _SocketCall(CallConnection):
     async def _messages(self) -> list[str | bytes]:
         octets = await self._octets()
         if not octets:
+            if self._socket.end():
+                return []
             raise self._lost("it was closed")
         try:
             messages, answer = self._socket.push(octets)
