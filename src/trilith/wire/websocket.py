@@ -10,6 +10,7 @@ Rule 3: a message is bounded while it comes: what the head of a frame announces 
 
 from __future__ import annotations
 
+import enum
 import struct
 from typing import Final, NamedTuple
 
@@ -61,6 +62,12 @@ class Closing(NamedTuple):
     reason: str
 
 
+class Part(enum.Enum):
+    """Something was read that is no message yet. There may be more: ask again."""
+
+    READ = enum.auto()
+
+
 class WebSocketViolation(Exception):
     """The client broke a rule, or went over a bound.
 
@@ -100,32 +107,32 @@ class WebSocketReader:
         """Takes what came."""
         self._decoder.receive_bytes(octets)
 
-    def next(self) -> str | bytes | Ping | Pong | Closing | None:
-        """The next message or sign; None: it is not complete yet. Nothing is to be asked for after a `Closing`.
+    def next(self) -> str | bytes | Ping | Pong | Closing | Part | None:
+        """What the next frame brings; None: it is not here yet. Nothing is to be asked for after a `Closing`.
+
+        A frame at a time, so that who reads can do something else between many empty ones.
 
         Raises:
             WebSocketViolation: the client may not send that.
         """
-        while True:
-            try:
-                frame = self._decoder.process_buffer()
-            except ParseFailed as error:
-                raise self._violation(error) from error
-            if frame is None:
-                return None
-            opcode, payload = frame.opcode, bytes(frame.payload)  # type: ignore[arg-type]  # octets, from a decoder
-            if opcode >= Opcode.CLOSE:
-                return _sign(opcode, payload)
-            if opcode is Opcode.CONTINUATION:
-                if self._kind is None:
-                    raise WebSocketViolation(PROTOCOL_ERROR, "a continuation of no message")
-            elif self._kind is not None:
-                raise WebSocketViolation(PROTOCOL_ERROR, "a message before the end of the last one")
-            else:
-                self._kind = opcode
-            self._pieces.add(payload)
-            if frame.frame_finished and frame.message_finished:
-                return self._message()
+        try:
+            frame = self._decoder.process_buffer()
+        except ParseFailed as error:
+            raise self._violation(error) from error
+        if frame is None:
+            return None
+        opcode, payload = frame.opcode, bytes(frame.payload)  # type: ignore[arg-type]  # octets, from a decoder
+        if opcode >= Opcode.CLOSE:
+            return _sign(opcode, payload)
+        if opcode is Opcode.CONTINUATION:
+            if self._kind is None:
+                raise WebSocketViolation(PROTOCOL_ERROR, "a continuation of no message")
+        elif self._kind is not None:
+            raise WebSocketViolation(PROTOCOL_ERROR, "a message before the end of the last one")
+        else:
+            self._kind = opcode
+        self._pieces.add(payload)
+        return self._message() if frame.frame_finished and frame.message_finished else Part.READ
 
     def _message(self) -> str | bytes:
         octets, kind = bytes(self._pieces.whole()), self._kind

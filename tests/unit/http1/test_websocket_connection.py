@@ -281,6 +281,24 @@ def test_what_is_not_taken_holds_the_client(connect: Connect) -> None:
     chat.leave()
 
 
+@pytest.mark.parametrize(
+    "empty", [frame(PING), frame(PONG), frame(TEXT, b"", fin=False) + frame(CONTINUATION, b"", fin=False)]
+)
+def test_many_empty_frames_are_read_in_turns(connect: Connect, empty: bytes) -> None:
+    """43,000 of them in one read of the socket would hold everybody else for a third of a second."""
+    end = b"" if empty[0] & 8 else frame(CONTINUATION)
+    more = frame(CONTINUATION, b"", fin=False) if end else b""
+    chat = Chat(connect)
+    octets = empty + (more or empty) * 2000 + end + frame(TEXT, b"behind them")
+    chat.client.transport.protocol.data_received(octets)
+    assert not chat.client.transport.reading
+    assert chat.client.transport.protocol._reader.held_bytes > len(octets) // 2, "most of it is not looked at yet"
+    chat.settle()
+    assert chat.got == ([""] if end else []) + ["behind them"]
+    assert chat.client.transport.reading
+    chat.leave()
+
+
 def test_a_client_that_hangs_up_while_it_is_held_is_noticed(connect: Connect) -> None:
     sockets: list[WebSocket] = []
 

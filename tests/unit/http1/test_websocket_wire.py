@@ -13,7 +13,7 @@ from wsproto.connection import CLIENT, Connection
 from wsproto.events import BytesMessage, CloseConnection, TextMessage
 
 from trilith.wire import websocket as wire
-from trilith.wire.websocket import Closing, Ping, Pong, WebSocketReader, WebSocketViolation
+from trilith.wire.websocket import Closing, Part, Ping, Pong, WebSocketReader, WebSocketViolation
 from trilith.wire.websocket_deflate import Deflate, Inflation, agreed
 
 LIMIT = 5000
@@ -31,7 +31,8 @@ def reader_of(octets: bytes = b"", *, limit: int = LIMIT, deflates: bool = False
 def everything(reader: WebSocketReader) -> list[object]:
     found = []
     while (one := reader.next()) is not None:
-        found.append(one)
+        if one is not Part.READ:
+            found.append(one)
         if isinstance(one, Closing):
             break
     return found

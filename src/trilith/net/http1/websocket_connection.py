@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trilith.net.http1.state import ServerState
 
 _MESSAGE_COST_BYTES: Final = 1 << 10  # beside its content: of many short ones not too many are read at a time
+_FRAMES_AT_A_TIME: Final = 256
 _GOING: Final = "the server is stopping"
 _FAILED: Final = "the server failed; its log has the reason under the request id"
 _FULL: Final = "the server holds all that it may for its clients: try again later"
@@ -61,6 +62,7 @@ class WebSocketConnection(asyncio.Protocol):
         "_pinged",
         "_reader",
         "_request",
+        "_rests",
         "_share",
         "_state",
         "_transport",
@@ -86,7 +88,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._waiters = WebSocketWaiters(self._loop)
         self._share = ConnectionShare(state.held)
         self._heard_at = monotonic()
-        self._pinged = self._deaf = self._gone = False
+        self._pinged = self._deaf = self._gone = self._rests = False
         self._close_by = 0.0
         self.code = 0
         self.reason = ""
@@ -146,8 +148,13 @@ class WebSocketConnection(asyncio.Protocol):
     def _read(self) -> None:
         """Takes messages out of the octets that are here, while there is room for them."""
         ping: wire.Ping | None = None
+        frames = 0
         try:
             while self._backlog_bytes <= self._limits.read_ahead_bytes and not self._deaf:
+                if frames == _FRAMES_AT_A_TIME:
+                    self._read_later()
+                    break
+                frames += 1
                 found = self._reader.next()
                 if found is None:
                     break
@@ -166,6 +173,19 @@ class WebSocketConnection(asyncio.Protocol):
         if ping is not None and not self.code and not self._out.paused:
             self._out.write(wire.pong_frame(ping.payload))
 
+    def _read_later(self) -> None:
+        """Lets others have their turn: frames may be empty, and many."""
+        if not self._rests:
+            self._rests = True
+            self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        self._rests = False
+        self._read()
+        self._hold()
+        if self._messages:
+            self._waiters.tell_message()
+
     def _hold(self) -> None:
         """Counts what lies here, and holds the client when that is enough."""
         held = self._reader.held_bytes + self._backlog_bytes
@@ -174,7 +194,7 @@ class WebSocketConnection(asyncio.Protocol):
         if self._share.passed and not self.code:
             self._share.refuse()
             self._refuse(wire.TRY_LATER, _FULL)
-        full = self._backlog_bytes > self._limits.read_ahead_bytes and not self._deaf
+        full = (self._backlog_bytes > self._limits.read_ahead_bytes or self._rests) and not self._deaf
         if self._gate.set(paused=full) and not full:
             self._heard_at = self._state.now  # the time for which it was held is not its own
 
@@ -184,7 +204,7 @@ class WebSocketConnection(asyncio.Protocol):
             return None
         message = self._messages.popleft()
         self._backlog_bytes -= len(message) + _MESSAGE_COST_BYTES
-        if self._gate.paused and self._backlog_bytes <= self._limits.read_ahead_bytes:
+        if self._gate.paused and not self._rests and self._backlog_bytes <= self._limits.read_ahead_bytes:
             self._read()
         self._hold()
         return message
