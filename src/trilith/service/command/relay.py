@@ -106,20 +106,21 @@ async def _tried(
 
 async def _send_body(bodies: Bodies, connection: Connection, head: RequestHead) -> bool:
     """Sends the body; whether the process took all of it: it may answer without having read it."""
-    writer = connection.writer
-    try:
-        while piece := await bodies.receive():
-            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if head.chunked else piece)
-            await writer.drain()
-        if head.chunked:
-            writer.write(b"0\r\n\r\n")
-            await writer.drain()
-    except OSError:
-        return False
-    except BaseException:
-        connection.close()  # whoever waits for the answer sees that it will not come
-        raise
-    return True
+    while True:
+        try:
+            piece = await bodies.receive()
+        except BaseException:
+            connection.close()  # whoever waits for the answer sees that it will not come
+            raise
+        last = b"0\r\n\r\n" if head.chunked else b""
+        octets = last if not piece else b"%x\r\n%b\r\n" % (len(piece), piece) if head.chunked else piece
+        try:
+            connection.writer.write(octets)
+            await connection.writer.drain()
+        except OSError:
+            return False
+        if not piece:
+            return True
 
 
 async def connected(command: RunningCommand, name: str, *, fresh: bool = False) -> Connection:

@@ -1,0 +1,200 @@
+"""What is passed on, against servers that misbehave."""
+
+import asyncio
+
+import pytest
+
+from trilith.errors import NoReadyReplica, ReplicaLost, ServiceError
+from trilith.service.command.headers import Asked
+from trilith.service.command.relay import relay
+from trilith.service.command.upstream import Upstream
+
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+class Command:
+    """A process that runs, as the relay sees it."""
+
+    how_it_ended = ""
+
+    def __init__(self, port):
+        self.upstream = Upstream("127.0.0.1", port)
+        self.held = 0
+
+
+class Client:
+    """Whoever asked."""
+
+    def __init__(self, *pieces):
+        self.pieces = list(pieces)
+        self.status, self.headers, self.body, self.ended = 0, [], b"", False
+
+    async def receive(self):
+        piece = self.pieces.pop(0) if self.pieces else None
+        if isinstance(piece, Exception):
+            raise piece
+        return piece
+
+    async def start(self, status, headers=()):
+        self.status, self.headers = status, list(headers)
+
+    async def send(self, data):
+        self.body += data
+
+    async def finish(self, data=b""):
+        self.body += data
+        self.ended = True
+
+
+def asked(method="GET", **headers):
+    fields = [(b"host", b"h"), *((name.replace("_", "-").encode(), value.encode()) for name, value in headers.items())]
+    return Asked(
+        method=method, raw_path=b"/a", query=b"", headers=fields, client="", scheme="http", prefix="", request_id="r"
+    )
+
+
+def scenario(*connections):
+    """Runs a test with a server that has a function for each connection, in their order."""
+
+    def decorate(test):
+        def run():
+            async def main():
+                left, seen = list(connections), []
+
+                async def served(reader, writer):
+                    try:
+                        await left.pop(0)(reader, writer, seen)
+                    finally:
+                        writer.close()
+
+                server = await asyncio.start_server(served, "127.0.0.1", 0)
+                command = Command(server.sockets[0].getsockname()[1])
+                async with asyncio.timeout(30):
+                    await test(command, seen)
+                assert command.held == 0
+                command.upstream.close()
+                server.close()
+                await server.wait_closed()
+
+            asyncio.run(main())
+
+        run.__name__ = test.__name__
+        return run
+
+    return decorate
+
+
+async def head(reader):
+    return await reader.readuntil(b"\r\n\r\n")
+
+
+async def answers_once(reader, writer, seen):
+    """Keeps the connection, and ends it at the second request."""
+    seen.append(await head(reader))
+    writer.write(ANSWER)
+    seen.append(await head(reader))
+
+
+async def answers(reader, writer, seen):
+    seen.append(await head(reader))
+    writer.write(ANSWER)
+
+
+@scenario(answers_once, answers)
+async def test_a_kept_connection_that_ended_is_no_error_of_a_request_that_may_be_sent_twice(command, seen):
+    for _ in range(2):
+        client = Client()
+        await relay(asked(), client, command, "Echo")
+        assert (client.status, client.body, client.ended) == (200, b"ok", True)
+    assert len(seen) == 3
+
+
+@scenario(answers_once)
+async def test_a_request_that_may_have_done_something_is_not_sent_twice(command, seen):
+    await relay(asked(), Client(), command, "Echo")
+    with pytest.raises(ReplicaLost, match="ended the connection before it answered"):
+        await relay(asked("POST", content_length="0"), Client(), command, "Echo")
+    assert len(seen) == 2
+
+
+async def keeps(reader, writer, seen):
+    for _ in range(2):
+        seen.append(await head(reader))
+        writer.write(ANSWER)
+
+
+@scenario(keeps)
+async def test_a_connection_is_used_again(command, seen):
+    for _ in range(2):
+        await relay(asked(), Client(), command, "Echo")
+    assert len(seen) == 2
+
+
+async def cuts(reader, writer, seen):
+    await head(reader)
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf")
+
+
+@scenario(cuts)
+async def test_an_answer_that_is_cut_is_cut(command, seen):
+    client = Client()
+    with pytest.raises(ReplicaLost, match="in the middle of its answer"):
+        await relay(asked(), client, command, "Echo")
+    assert (client.status, client.ended) == (200, False)
+
+
+async def switches(reader, writer, seen):
+    await head(reader)
+    writer.write(b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n")
+    await reader.read()
+
+
+@scenario(switches)
+async def test_a_switch_that_nobody_asked_for_is_an_error(command, seen):
+    with pytest.raises(ServiceError, match="101"):
+        await relay(asked(), Client(), command, "Echo")
+
+
+async def reads_all(reader, writer, seen):
+    seen.append(await reader.read())
+
+
+@scenario(reads_all)
+async def test_a_body_that_breaks_off_is_the_error_of_who_sent_it(command, seen):
+    client = Client(b"some", ConnectionResetError("the client has gone"))
+    with pytest.raises(ConnectionResetError, match="the client has gone"):
+        await relay(asked("POST"), client, command, "Echo")
+    assert client.status == 0
+
+
+class Gone(Exception):
+    pass
+
+
+@scenario(reads_all)
+async def test_whatever_a_body_fails_with_comes_out(command, seen):
+    with pytest.raises(Gone):
+        await relay(asked("POST"), Client(b"some", Gone()), command, "Echo")
+
+
+async def ignores(reader, writer, seen):
+    await head(reader)
+    writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n")
+    await writer.drain()
+
+
+@scenario(ignores)
+async def test_an_answer_may_come_before_the_body_was_read(command, seen):
+    client = Client(*[b"x" * 65536] * 200)
+    await relay(asked("POST"), client, command, "Echo")
+    assert (client.status, client.ended) == (413, True)
+
+
+def test_a_process_that_takes_no_connection_is_said_to_be_none():
+    async def main():
+        command = Command(1)
+        command.how_it_ended = "it was killed by SIGKILL"
+        with pytest.raises(NoReadyReplica, match="of Echo could not be asked: it was killed by SIGKILL"):
+            await relay(asked(), Client(), command, "Echo")
+
+    asyncio.run(main())
