@@ -358,3 +358,16 @@ def test_what_comes_over_http2_goes_on_too(echo):
 def test_an_answer_that_does_not_begin_in_time_is_given_up(echo, tmp_path):
     response, body = asked(echo, "GET", f"/hang?began={tmp_path}/b", headers={"trilith-timeout-ms": "300"})
     assert (response.status, json.loads(body)["error"]["code"]) == (504, "deadline_exceeded")
+
+
+def test_middleware_stands_round_it(serve):
+    server = serve(f"{COMMANDS}:Behind")
+    response, body = asked(server, "GET", "/health")
+    assert (response.headers["x-marked"], body) == ("yes", b"well")
+    with dialled(server, subprotocols=["talk"]) as socket:
+        socket.send("who")
+        assert socket.recv(timeout=20) == "/room?x=1 talk 127.0.0.1"
+        socket.send("close")
+        with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
+            socket.recv(timeout=20)
+    assert closed.value.rcvd.code == 4001

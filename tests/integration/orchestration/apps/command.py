@@ -56,6 +56,28 @@ class Hanging:
     pass
 
 
+class Marked:
+    """Middleware."""
+
+    def __init__(self, app):
+        self.app = app
+
+    async def __call__(self, scope, receive, send):
+        async def marked(message):
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"x-marked", b"yes")]
+            await send(message)
+
+        await self.app(scope, receive, marked)
+
+
+@trilith.service(
+    cmd=trilith.Command([sys.executable, str(PROGRAMS / "chat.py"), "{port}"], ready="/health"), middleware=[Marked]
+)
+class Behind:
+    pass
+
+
 @trilith.service(cmd=trilith.Command([sys.executable, str(PROGRAMS / "chat.py"), "{port}"], ready="/health"))
 class Chat:
     pass
