@@ -42,6 +42,15 @@ from trilith.service.spec import spec_of
 from trilith.wire import frames as transport
 from trilith.wire.batches import BatchItem, decode_batch, encode_batch
 from trilith.wire.calls import CallMeta, pack_meta, unpack_call, unpack_result
+from trilith.wire.exchange import (
+    ExchangeHead,
+    pack_answer,
+    pack_close,
+    pack_head,
+    unpack_answer,
+    unpack_close,
+    unpack_head,
+)
 from trilith.wire.frame_reader import FrameReader
 from trilith.wire.grpc_compression import inflate
 from trilith.wire.grpc_messages import Compressed, MessageReader
@@ -176,14 +185,31 @@ def _websocket_sample() -> bytes:
     return b"".join(bytes((first, 0x80 | len(said))) + bytes(4) + said for first, said in frames)
 
 
+_EXCHANGE = ExchangeHead(
+    method="GET",
+    raw_path=b"/ui/%ff",
+    root_path="/ui",
+    query=b"q",
+    headers=((b"a", b"\xff"),),
+    client=("::1", 1),
+    server=None,
+    scheme="http",
+    http_version="1.1",
+    whole=True,
+)
+
+
 def _envelopes(octets: bytes) -> None:
     errors = []
-    for read in (unpack_call, unpack_result, lambda raw: decode_batch(raw, 2)):
+    readers = (unpack_call, unpack_result, lambda raw: decode_batch(raw, 2), unpack_head, unpack_answer)
+    if unpack_close(octets) is not None:
+        return
+    for read in readers:
         try:
             read(octets)
         except InvalidInput as error:
             errors.append(error)
-    if len(errors) == 3:
+    if len(errors) == len(readers):
         raise errors[0]
 
 
@@ -576,6 +602,9 @@ READERS = (
         samples=(
             pack_meta(CallMeta("S", "m", "application/json", "id", {"a": "b"}, True, "q=1")),
             encode_batch([BatchItem(pack_meta(CallMeta("S", "m", "x", "id")), 1.5, 1)] * 2),
+            pack_head(_EXCHANGE),
+            pack_answer(200, [(b"a", b"\xff")]),
+            pack_close(1000, "bye"),
         ),
         read=_envelopes,
         refusals=(InvalidInput,),

@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 
+import h2.connection
+import h2.events
 import httpx
 import psutil
 import pytest
@@ -272,6 +274,48 @@ def test_over_http2(mounts):
     )
     assert '"http_version": "2"' in found.stdout
     assert '"body": 3' in found.stdout
+
+
+def test_bodies_over_http2(mounts):
+    with httpx.Client(base_url=f"http://127.0.0.1:{mounts.http}", http1=False, http2=True, timeout=20) as client:
+        assert client.post("/app/count", content=bytes(3_000_000)).text.endswith(" 3000000")
+        assert client.post("/app/count", content=iter([bytes(100_000)] * 10)).text.endswith(" 1000000")
+        answer = client.get("/app/sized?3000000")
+        assert (answer.headers["content-length"], len(answer.content)) == ("3000000", 3_000_000)
+        assert client.head("/app/sized?70000").headers["content-length"] == "70000"
+        assert [client.get(f"/app/status?{status}").status_code for status in (204, 304, 404)] == [204, 304, 404]
+        with pytest.raises(httpx.RemoteProtocolError):
+            client.get("/app/raises-midway")
+        with client.stream("GET", "/app/events") as answer:
+            pieces = answer.iter_raw()
+            assert next(pieces) == b"data: 1\n\n"
+            assert client.get("/app/release").status_code == 200  # on the same connection
+            assert b"".join(pieces) == b"data: 2\n\n"
+
+
+def test_a_stream_of_http2_that_is_reset(mounts):
+    before = seen(mounts)["failed_sends"]
+    connection = h2.connection.H2Connection()
+    with contextlib.closing(socket.create_connection(("127.0.0.1", mounts.http), 20)) as client:
+        connection.initiate_connection()
+        head = [(":method", "GET"), (":path", "/app/slow"), (":scheme", "http"), (":authority", "x")]
+        connection.send_headers(1, head, end_stream=True)
+        client.sendall(connection.data_to_send())
+        events = []
+        while not any(isinstance(event, h2.events.DataReceived) for event in events):
+            events = connection.receive_data(client.recv(65536))
+        connection.reset_stream(1)
+        client.sendall(connection.data_to_send())
+        mounts.wait_until(lambda: seen(mounts)["failed_sends"] == before + 1)
+
+
+def test_over_http10(mounts):
+    client, found = raw(mounts, b"GET /app/sized?5 HTTP/1.0\r\n\r\n", until=b"yyyyy")
+    assert b"content-length: 5" in found
+    client.close()
+    client, found = raw(mounts, b"GET /app/breaks?after HTTP/1.0\r\nconnection: keep-alive\r\n\r\n", until=b"whole")
+    assert b"content-length: 5" in found
+    client.close()
 
 
 @pytest.mark.parametrize("options", [["--replicas", "2"], ["--inline"]], ids=["two", "inline"])
