@@ -1,7 +1,7 @@
 """`trilith.log`: data of requests as JSON lines, for who looks at them later.
 
-Rule 1: a request never waits for it. What is logged is copied and put into a bounded queue, which a thread writes; what
-    finds no room there is dropped and counted.
+Rule 1: a request never waits for it. What is logged is copied and put into a queue, bounded in lines and in bytes,
+    which a thread writes; what finds no room there is dropped and counted, and not copied before.
 Rule 2: of one request all lines of a name are kept, or none: its id decides.
 Rule 3: the room on disk is bounded; the oldest file makes place. A disk that fails fails the log alone.
 """
@@ -25,17 +25,18 @@ from trilith.core.context import current_context
 from trilith.core.data_options import FILES, DataLogOptions
 from trilith.errors import InvalidConfig
 from trilith.telemetry.instruments import Counter, instruments
-from trilith.telemetry.logged_values import KeptImage, kept
+from trilith.telemetry.logged_values import KeptImage, NoRoom, kept
 
 _log: Final = logging.getLogger("trilith.data")
 _MOST_WAITING: Final = 1000
+MOST_WAITING_BYTES: Final = 64 << 20
 _COMPLAIN_EVERY_S: Final = 60.0
 _IMAGES: Final = "images"
 _LONGEST_NAME: Final = 200
 _WHOLE: Final = 1 << 32
 
-_Record = tuple[float, str, str, str, str, dict[str, Any]]
-"""Time, name, request id, method, who called, values."""
+_Record = tuple[float, str, str, str, str, dict[str, Any], int]
+"""Time, name, request id, method, who called, values, and about how many bytes they take."""
 
 
 class DataLog:
@@ -52,6 +53,8 @@ class DataLog:
         self._service = service
         self._replica_id = replica_id
         self._queue: queue.Queue[_Record | None] = queue.Queue(_MOST_WAITING)
+        self._lock = threading.Lock()
+        self._waiting_bytes = 0
         self._files = _Files(Path(options.folder), service, options.max_bytes)
         self._records = instruments.declare(
             Counter, "trilith_data_log_records_total", "Lines that were logged.", ("name",), own=True
@@ -70,13 +73,23 @@ class DataLog:
         if not self._is_kept(name, request_id):
             return
         method = context.timeline.name.removeprefix("service ") if context is not None else ""
-        images = self._options.images
-        found = {key: kept(value, images=images) for key, value in values.items()}
+        identity = context.identity.name if context is not None and context.identity is not None else ""
+        room_bytes = MOST_WAITING_BYTES - self._waiting_bytes
+        found: dict[str, Any] = {}
+        size_bytes = 0
         try:
-            identity = context.identity.name if context is not None and context.identity is not None else ""
-            self._queue.put_nowait((time.time(), name, request_id, method, identity, found))
-        except queue.Full:
+            for key, value in values.items():
+                found[key], taken = kept(value, images=self._options.images, room_bytes=room_bytes - size_bytes)
+                size_bytes += taken
+            self._queue.put_nowait((time.time(), name, request_id, method, identity, found, size_bytes))
+        except (NoRoom, queue.Full):
             self._dropped.add(name=name)
+        else:
+            self._waits(size_bytes)
+
+    def _waits(self, size_bytes: int) -> None:
+        with self._lock:
+            self._waiting_bytes += size_bytes
 
     def _is_kept(self, name: str, request_id: str) -> bool:
         part = self._options.part(name)
@@ -108,9 +121,12 @@ class DataLog:
                 self._failed(record, error)
             else:
                 self._records.add(name=record[1])
+            finally:
+                self._waits(-record[6])
+                del record  # a picture must not live as long as this thread waits for the next line
 
     def _line(self, record: _Record) -> bytes:
-        at, name, request_id, method, identity, values = record
+        at, name, request_id, method, identity, values, _ = record
         moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
         line = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),

@@ -19,6 +19,8 @@ LONGEST_TEXT: Final = 4096
 LARGEST_ARRAY: Final = 1024
 _MOST_ITEMS: Final = 1000
 _DEEPEST: Final = 5
+_VALUE_BYTES: Final = 60  # what an object takes beside its content, about
+_PIXEL_BYTES: Final = 4
 
 
 class KeptImage:
@@ -30,22 +32,44 @@ class KeptImage:
         self.image = image
 
 
-def kept(value: Any, *, images: bool) -> Any:
-    """The value, bounded. `images`: pictures become `KeptImage`; without, their size and mode."""
-    return _Keeper(images).keep(value, 0)
+class NoRoom(Exception):
+    """What is to be kept is larger than the room for it."""
+
+
+def kept(value: Any, *, images: bool, room_bytes: int) -> tuple[Any, int]:
+    """The value, bounded, and about how many bytes it takes.
+
+    Args:
+        value: any.
+        images: pictures become `KeptImage`; without, their size and mode.
+        room_bytes: how many bytes it may take.
+
+    Raises:
+        NoRoom: it would take more. A picture is not copied to find that out.
+    """
+    keeper = _Keeper(images, room_bytes)
+    return keeper.keep(value, 0), keeper.taken_bytes
 
 
 class _Keeper:
-    def __init__(self, images: bool) -> None:
+    def __init__(self, images: bool, room_bytes: int) -> None:
         self._images = images
+        self._room_bytes = room_bytes
         self._left = _MOST_ITEMS
+        self.taken_bytes = 0
+
+    def _take(self, size_bytes: int) -> None:
+        self.taken_bytes += size_bytes
+        if self.taken_bytes > self._room_bytes:
+            raise NoRoom
 
     def keep(self, value: Any, depth: int) -> Any:
         self._left -= 1
+        self._take(_VALUE_BYTES)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
-            return _text(value)
+            return self._text(value)
         if isinstance(value, enum.Enum):
             return self.keep(value.value, depth)
         if isinstance(value, int):
@@ -57,7 +81,7 @@ class _Keeper:
         if isinstance(value, datetime.date | datetime.time):
             return value.isoformat()
         if isinstance(value, PurePath | UUID):
-            return _text(str(value))
+            return self._text(str(value))
         return self._of_library(value, depth)
 
     def _of_library(self, value: Any, depth: int) -> Any:
@@ -68,7 +92,7 @@ class _Keeper:
             item = value.item()
             return str(item) if isinstance(item, numpy.generic | complex) else self.keep(item, depth)
         if image is not None and isinstance(value, image.Image):
-            return KeptImage(value.copy()) if self._images else _about(value)
+            return self._image(value) if self._images else _about(value)
         if depth >= _DEEPEST or self._left <= 0:
             return {"left out": type(value).__name__}
         if isinstance(value, Mapping):
@@ -89,14 +113,24 @@ class _Keeper:
             if self._left <= 0:
                 found["left out"] = len(value) - len(found)
                 break
-            found[_text(str(key))] = self.keep(item, depth + 1)
+            found[self._text(str(key))] = self.keep(item, depth + 1)
         return found
 
     def _array(self, value: Any) -> Any:
         if value.size > min(LARGEST_ARRAY, max(0, self._left)) or value.dtype.kind not in "biufU":
             return {"dtype": str(value.dtype), "shape": list(value.shape)}
         self._left -= int(value.size)
+        self._take(int(value.size) * _VALUE_BYTES + int(value.nbytes))
         return _finite(value.tolist())
+
+    def _image(self, value: Any) -> KeptImage:
+        self._take(value.width * value.height * _PIXEL_BYTES)
+        return KeptImage(value.copy())
+
+    def _text(self, value: str) -> str:
+        shortened = _text(value)
+        self._take(len(shortened))
+        return shortened
 
 
 def _finite(value: Any) -> Any:

@@ -232,8 +232,13 @@ def test_an_answer_is_remembered_by_what_decides_it_and_a_refusal_is_not():
         known = {"ann": Identity(name="ann")}
         hook = Hook(lambda asked: known.get(asked.headers.get("cookie", "")), cache_s=3600)
 
-        async def ask(path, cookie, method="POST", query=""):
-            request = FakeRequest(path, (b"cookie", cookie), (b"x-other", b"1"))
+        numbers = iter(range(100))
+
+        async def ask(path, cookie, method="POST", query="", other=b"1", certificate=None):
+            number = next(numbers)
+            request = FakeRequest(path, (b"cookie", cookie), (b"x-other", other), (b"x-request-id", b"%d" % number))
+            request.peer = f"10.0.0.1:{number}"
+            request.client_certificate = certificate
             request.query = query
             request.method = method
             door = HttpDoor(lambda found: found.__setattr__("finished", True), None, hook, method_at)
@@ -252,6 +257,9 @@ def test_an_answer_is_remembered_by_what_decides_it_and_a_refusal_is_not():
         known["eve"] = Identity(name="eve")
         assert (await ask("/read", b"eve")).identity.name == "eve"
         assert len(hook.asked) == 6
+        await ask("/read", b"ann", other=b"2")  # the function may look at any header
+        await ask("/read", b"ann", certificate={"subject": ((("commonName", "bob"),),)})
+        assert len(hook.asked) == 8
 
     asyncio.run(scenario())
 
@@ -261,10 +269,11 @@ def test_what_is_remembered_has_a_bound():
         hook = Hook(lambda _: Identity(name="x"), cache_s=3600)
         for number in range(10_050):
             hook._known[number.to_bytes(4)] = 1e12, Identity(name="x")
-        key, _ = hook.remembered("POST", "/read", [])
-        await hook.ask(AccessRequest(method="POST", path="/read"), request_id="r", key=key)
+        asked = AccessRequest(method="POST", path="/read")
+        key, _ = hook.remembered(asked)
+        await hook.ask(asked, request_id="r", key=key)
         assert len(hook._known) == 10_000
-        assert hook.remembered("POST", "/read", [])[1] is not None
+        assert hook.remembered(asked)[1] is not None
 
     asyncio.run(scenario())
 

@@ -37,6 +37,10 @@ class Odd:
     pass
 
 
+def bounded(value):
+    return kept(value, images=False, room_bytes=1 << 30)[0]
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -65,17 +69,17 @@ class Odd:
     ],
 )
 def test_values(value, expected):
-    assert kept(value, images=False) == expected
+    assert bounded(value) == expected
 
 
 def test_values_are_bounded():
-    assert kept("x" * 10_000, images=False) == "x" * (LONGEST_TEXT - 3) + "..."
-    long = kept(list(range(5000)), images=False)
+    assert bounded("x" * 10_000) == "x" * (LONGEST_TEXT - 3) + "..."
+    long = bounded(list(range(5000)))
     assert len(long) < 1001
     assert long[-1] == {"left out": 5000 - len(long) + 1}
     deep = []
     deep.append(deep)
-    assert "left out" in json.dumps(kept(deep, images=False))
+    assert "left out" in json.dumps(bounded(deep))
 
 
 NESTED = st.recursive(
@@ -86,7 +90,7 @@ NESTED = st.recursive(
 
 @given(NESTED)
 def test_whatever_is_logged_is_json(value):
-    assert isinstance(json.dumps(kept(value, images=False), allow_nan=False), str)
+    assert isinstance(json.dumps(bounded(value), allow_nan=False), str)
 
 
 def in_call(request_id, function):
@@ -191,6 +195,33 @@ def test_a_full_queue_drops_and_counts(opened, tmp_path):
     gate.set()
     found.close(10)
     assert len(lines(tmp_path)) == 1001
+
+
+def test_what_waits_is_bounded_in_bytes_and_not_copied_before(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(data_log, "MOST_WAITING_BYTES", 1_000_000)
+    found = opened(images=True)
+    gate, entered = threading.Event(), threading.Event()
+    real = found._files.write
+
+    def held(line):
+        entered.set()
+        gate.wait(10)
+        real(line)
+
+    found._files.write = held
+    before = found._dropped.value(name="picture")
+    copies = []
+    picture = Image.new("RGB", (300, 300))  # 360,000 bytes, as Pillow holds it
+    monkeypatch.setattr(picture, "copy", lambda: copies.append(1) or Image.new("RGB", (300, 300)))
+    trilith.log("picture", picture=picture)
+    assert entered.wait(10)
+    for _ in range(5):
+        trilith.log("picture", picture=picture)
+    assert (len(copies), found._dropped.value(name="picture") - before) == (2, 4)
+    gate.set()
+    found.close(10)
+    assert len(lines(tmp_path)) == 2
+    assert found._waiting_bytes == 0
 
 
 def test_room_on_disk_is_bounded(opened, tmp_path):

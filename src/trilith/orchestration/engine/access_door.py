@@ -82,13 +82,6 @@ class HttpDoor:
         return self._ask(hook, request, asked)
 
     def _ask(self, hook: AccessHook, request: HttpRequest, asked: Asked) -> Coroutine[Any, Any, None] | None:
-        key, identity = hook.remembered(request.method, f"{request.path}?{request.query}", request.headers)
-        if identity is None:
-            return self._ask_first(hook, request, asked, key)
-        request.identity = identity
-        return self._app(request)
-
-    async def _ask_first(self, hook: AccessHook, request: HttpRequest, asked: Asked, key: bytes) -> None:
         seen = AccessRequest(
             method=request.method,
             path=request.path,
@@ -98,6 +91,13 @@ class HttpDoor:
             client=request.peer,
             certificate=request.identity,
         )
+        key, identity = hook.remembered(seen)
+        if identity is None:
+            return self._ask_first(hook, request, seen, key)
+        request.identity = identity
+        return self._app(request)
+
+    async def _ask_first(self, hook: AccessHook, request: HttpRequest, seen: AccessRequest, key: bytes) -> None:
         try:
             request.identity = await hook.ask(seen, request_id=request.request_id, key=key)
         except TrilithError as error:
@@ -164,24 +164,24 @@ class GrpcDoor:
             asked = call.attachment
             if not isinstance(asked, Asked):
                 return app(call)
-            key, identity = hook.remembered("POST", asked.path, call.metadata)
+            seen = AccessRequest(
+                method="POST",
+                path=asked.path,
+                asks=asked.method,
+                headers=joined_headers(call.metadata),
+                client=call.peer,
+                certificate=call.identity,
+            )
+            key, identity = hook.remembered(seen)
             if identity is None:
-                return _ask_first(hook, app, call, asked, key)
+                return _ask_first(hook, app, call, seen, key)
             call.identity = identity
             return app(call)
 
         return answer
 
 
-async def _ask_first(hook: AccessHook, app: GrpcApp, call: GrpcCall, asked: Asked, key: bytes) -> None:
-    seen = AccessRequest(
-        method="POST",
-        path=asked.path,
-        asks=asked.method,
-        headers=joined_headers(call.metadata),
-        client=call.peer,
-        certificate=call.identity,
-    )
+async def _ask_first(hook: AccessHook, app: GrpcApp, call: GrpcCall, seen: AccessRequest, key: bytes) -> None:
     call.identity = await hook.ask(seen, request_id=call.request_id, key=key)
     ended = asyncio.Event()
     call.on_end = ended.set

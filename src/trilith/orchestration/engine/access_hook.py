@@ -1,8 +1,9 @@
 """Asks the user's access function, which is a service like others, who a caller is.
 
 Rule 1: closed when in doubt. What is no identity is no access: an error, a time limit that passed, a process that died.
-Rule 2: what is remembered is remembered by all that may decide it: the credentials, path and query, and the HTTP
-    method; and only when somebody asked for that. A refusal is never remembered.
+Rule 2: what is remembered is remembered by all that the function is told, but for what names one request and no
+    caller (`_OF_ONE_REQUEST`, the port that it came from); and only when somebody asked for that. A refusal is never
+    remembered.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -25,7 +26,7 @@ from trilith.orchestration.engine.router import Router
 from trilith.wire.calls import pack_call
 
 _MOST_REMEMBERED: Final = 10_000
-_CREDENTIALS: Final = (b"authorization", b"x-api-key", b"cookie")
+_OF_ONE_REQUEST: Final = frozenset({"content-length", "traceparent", "tracestate", "x-request-id"})
 _NONE: Final[dict[str, str]] = {}
 
 
@@ -48,23 +49,13 @@ class AccessHook:
         self._cache_s = cache_s
         self._known: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
 
-    def remembered(
-        self, method: str, target: str, headers: Iterable[tuple[bytes, bytes]]
-    ) -> tuple[bytes, Identity | None]:
-        """Under what an answer is remembered (b"" when none is), and who it is if that is known.
-
-        Args:
-            method: of HTTP.
-            target: path and query.
-            headers: of the request.
-        """
+    def remembered(self, request: AccessRequest) -> tuple[bytes, Identity | None]:
+        """Under what an answer is remembered (b"" when none is), and who it is if that is known."""
         if not self._cache_s:
             return b"", None
-        digest = hashlib.sha256(f"{method} {target}\n".encode("latin-1", "replace"))
-        for name, value in headers:
-            if name in _CREDENTIALS:
-                digest.update(b"%b:%d:%b\n" % (name, len(value), value))
-        key = digest.digest()
+        headers = {name: value for name, value in request.headers.items() if name not in _OF_ONE_REQUEST}
+        decides = msgspec.structs.replace(request, headers=headers, client=request.client.rpartition(":")[0])
+        key = hashlib.sha256(msgspec.msgpack.encode(decides)).digest()
         found = self._known.get(key)
         if found is None or found[0] <= time.monotonic():
             return key, None

@@ -29,6 +29,7 @@ from PIL import (
 
 from trilith.errors import InvalidInput
 from trilith.service.codecs.libtiff import quiet_libtiff
+from trilith.service.codecs.unfolded import spend
 
 MAX_PIXELS: Final = 89_478_485  # Pillow's own bound for a decompression bomb: a quarter of a GiB of RGB
 WRITTEN: Final = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "image/tiff": "TIFF"}
@@ -39,6 +40,7 @@ _READ: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")  # what the modules
 _KEPT_BLOCKS: Final = 4  # of 16 MiB: a picture of 16 megapixels
 _BROKEN: Final = (OSError, ValueError, SyntaxError, TypeError, EOFError)  # what Pillow's readers raise, one or another
 _RAW_MODES: Final = frozenset({"1", "L", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "LA", "I", "F", "I;16"})
+_ONE_BYTE_MODES: Final = frozenset({"1", "L", "P"})  # a pixel; of all others Pillow holds four
 _JPEG_MODES: Final = frozenset({"L", "RGB", "CMYK"})
 _PNG_MODES: Final = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 _TIFF_MODES: Final = _PNG_MODES | {"PA", "CMYK", "YCbCr", "LAB", "I", "F", "I;16B", "I;16L"}
@@ -58,6 +60,7 @@ def decode_image(body: bytes | memoryview) -> Image.Image:
 
     Raises:
         InvalidInput: it is no image of a known format, is cut short or broken, or has too many pixels.
+        PayloadTooLarge: the images of the call have too many together.
     """
     _keep_memory()
     try:
@@ -69,6 +72,7 @@ def decode_image(body: bytes | memoryview) -> Image.Image:
     except _BROKEN as error:
         raise InvalidInput(f"the image is broken: {error}") from error
     _check_size(image.width, image.height)
+    spend(image.width * image.height * (1 if image.mode in _ONE_BYTE_MODES else 4))
     if image.format == "TIFF":
         quiet_libtiff(_imaging.__file__)
     try:

@@ -18,6 +18,7 @@ from trilith.service.codecs.checks import wrong_parts
 from trilith.service.codecs.files import RequestFolder
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.restore import Restore, restorer
+from trilith.service.codecs.unfolded import one_call
 from trilith.service.constraints import ContentType
 from trilith.service.kinds import Kind, shown_type
 from trilith.service.signature import MethodSignature, ParameterType
@@ -109,12 +110,14 @@ class RequestDecoder:
         Raises:
             InvalidInput: the body is not what the signature says.
             UnsupportedMediaType: the content type is not one that this method reads.
+            PayloadTooLarge: pictures and frames would become more than may be.
         """
         if content_type == media.JSON and self._plain is not None and not query:
             return self.decode_plain(buffers[0])
-        if content_type == NATIVE_CONTENT_TYPE:
-            return self._decode_native(buffers, folder)
-        return self._decode_media(content_type, buffers[0] if buffers else b"", folder, query)
+        with one_call():
+            if content_type == NATIVE_CONTENT_TYPE:
+                return self._decode_native(buffers, folder)
+            return self._decode_media(content_type, buffers[0] if buffers else b"", folder, query)
 
     def decode_query(self, query: str) -> Arguments:
         """The arguments in a query string alone.

@@ -16,6 +16,7 @@ from pyarrow import ChunkedArray as ChunkedArray
 from pyarrow import Table as Table
 
 from trilith.errors import InvalidInput, PayloadTooLarge
+from trilith.service.codecs.unfolded import spend
 from trilith.service.constraints import ANY, Frame
 
 MAX_FRAME_BYTES: Final = 1 << 30
@@ -62,6 +63,7 @@ def checked(table: Table) -> Table:
         raise InvalidInput(f"the frame is broken: {str(error)[:200]}") from error
     spread = sum(_spread_bytes(column) for column in table.columns)
     check_size(table.num_rows, table.num_columns, spread)
+    spend(spread)
     return table.replace_schema_metadata(None)
 
 
