@@ -23,6 +23,7 @@ from trilith.service.batching import columns, split_results
 from trilith.service.depends import Wiring, check_attributes, wire
 from trilith.service.lifecycle import lifecycle_of
 from trilith.service.local_batches import LocalBatches
+from trilith.service.own_thread import in_own_thread
 from trilith.service.ports import ModelCaller, Placement
 from trilith.service.spec import MethodSpec, ServiceSpec, no_method
 from trilith.service.streams.bridge import as_plain, in_one_thread, put_in
@@ -174,7 +175,9 @@ class InProcessCaller:
         if spec.signature.taken is not None:
             loop = asyncio.get_running_loop()
             args, kwargs = put_in(spec.signature, args, kwargs, lambda given: as_plain(given, loop))
-        value, error = await asyncio.to_thread(self._outcome, spec, args, kwargs)
+        value, error = await in_own_thread(
+            functools.partial(self._outcome, spec, args, kwargs), f"trilith {spec.where}"
+        )
         if error is not None:
             raise error
         return value

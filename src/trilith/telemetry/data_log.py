@@ -84,6 +84,8 @@ class DataLog:
             self._queue.put_nowait((time.time(), name, request_id, method, identity, found, size_bytes))
         except (NoRoom, queue.Full):
             self._dropped.add(name=name)
+        except Exception as error:  # noqa: BLE001 - whatever an object does that is looked at, the request goes on
+            self._failed(name, error)
         else:
             self._waits(size_bytes)
 
@@ -118,7 +120,7 @@ class DataLog:
                 if self._queue.empty():
                     self._files.flush()
             except Exception as error:  # noqa: BLE001 - whatever a disk or an image does, the log goes on
-                self._failed(record, error)
+                self._failed(record[1], error)
             else:
                 self._records.add(name=record[1])
             finally:
@@ -145,12 +147,12 @@ class DataLog:
             raise TypeError(f"{type(value).__name__} is no value of a data log")
         return {"image": self._files.save_image(value.image)}
 
-    def _failed(self, record: _Record, error: Exception) -> None:
-        self._dropped.add(name=record[1])
+    def _failed(self, name: str, error: Exception) -> None:
+        self._dropped.add(name=name)
         now = time.monotonic()
         if now - self._complained_at >= _COMPLAIN_EVERY_S:
             self._complained_at = now
-            _log.warning("data that was logged as %r could not be written: %s", record[1], error)
+            _log.warning("data that was logged as %r could not be written: %s", name, error)
 
 
 class _Files:

@@ -245,6 +245,21 @@ def test_a_disk_that_fails_fails_the_log_alone(opened, tmp_path, caplog):
     assert len([record for record in caplog.records if "could not be written" in record.getMessage()]) == 1
 
 
+def test_an_object_that_cannot_be_looked_at_fails_the_log_alone(opened, tmp_path):
+    class Odd:
+        def model_dump(self):
+            raise OSError("the disk is gone")
+
+    found = opened()
+    before = found._dropped.value(name="odd")
+    trilith.log("odd", value=Odd())
+    trilith.log("odd", value=10**5000)
+    trilith.log("odd", value=1)
+    found.close(10)
+    assert found._dropped.value(name="odd") - before == 2
+    assert len(lines(tmp_path)) == 1
+
+
 def test_samples_as_typed():
     assert read_samples(["0.1", "scores=0.5", "a=b=1"], "--x") == (0.1, {"scores": 0.5, "a=b": 1.0})
     assert read_samples([], "--x") == (1.0, {})

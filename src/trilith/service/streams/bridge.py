@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Final
 
+from trilith.service.own_thread import END, Steps, in_own_thread
 from trilith.service.signature import MethodSignature
 
 _QUEUED: Final = 16
-_END: Final = object()
 
 
 async def in_one_thread(make: Callable[[], Iterable[Any]]) -> AsyncIterator[Any]:
@@ -51,7 +51,7 @@ async def in_one_thread(make: Callable[[], Iterable[Any]]) -> AsyncIterator[Any]
             over = True
             loop.call_soon_threadsafe(came.set)
 
-    worker = asyncio.ensure_future(asyncio.to_thread(work))
+    worker = asyncio.ensure_future(in_own_thread(work, "trilith stream"))
     try:
         while True:
             came.clear()
@@ -86,10 +86,10 @@ class _Pump:
         self._begun = self._left = self._over = False
 
     def item(self) -> Any:
-        """The next item, from the thread; `_END` at the end. Raises what the iterator raised."""
+        """The next item, from the thread; `END` at the end. Raises what the iterator raised."""
         with self._changed:
             if self._left:
-                return _END
+                return END
             if not self._begun:
                 self._begun = True
                 self._loop.call_soon_threadsafe(self._begin)  # in a copy of this thread's context
@@ -103,7 +103,7 @@ class _Pump:
             failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-        return _END
+        return END
 
     def leave(self) -> None:
         """Nobody reads any more; from any thread."""
@@ -170,7 +170,7 @@ class BlockingItems(Iterator[Any]):
     def __next__(self) -> Any:
         """The next item; waits for it."""
         item = self._pump.item()
-        if item is _END:
+        if item is END:
             raise StopIteration
         return item
 
@@ -200,9 +200,12 @@ async def _from_plain(items: Iterable[Any]) -> AsyncIterator[Any]:
 
 
 async def _from_thread(items: Iterable[Any]) -> AsyncIterator[Any]:
-    iterator = iter(items)
-    while (item := await asyncio.to_thread(next, iterator, _END)) is not _END:
-        yield item
+    steps = Steps(items, "trilith items")
+    try:
+        while (item := await steps.next()) is not END:
+            yield item
+    finally:
+        steps.leave()
 
 
 def as_asynchronous(items: Any, *, in_thread: bool) -> AsyncIterable[Any]:
