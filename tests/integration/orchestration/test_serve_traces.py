@@ -43,6 +43,22 @@ class Outer:
 """
 
 
+MOUNTED = """
+import trilith
+
+
+async def page(scope, receive, send):
+    seen = dict(scope["headers"]).get(b"traceparent", b"none")
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": seen + b" " + trilith.context().headers["traceparent"].encode()})
+
+
+@trilith.service
+class Site:
+    ui = trilith.mount("/ui", page)
+"""
+
+
 class Collector:
     """Takes traces."""
 
@@ -108,6 +124,17 @@ def test_a_trace_goes_through_all_processes(start, collector):
             names.append(span["name"])
             span = by_id[span["parentSpanId"]]
         assert "Outer.work" in names
+
+
+def test_a_mounted_application_is_told_of_the_span_of_its_service(serve, collector, tmp_path):
+    (tmp_path / "site.py").write_text(MOUNTED)
+    server = serve(f"{tmp_path}/site.py:Site", "--otlp-endpoint", collector.url)
+    with server.connection() as connection:
+        sent = f"00-{TRACE}-{PARENT}-01"
+        connection.request("GET", "/ui/", headers={"traceparent": sent})
+        seen, in_context = connection.getresponse().read().decode().split()
+    assert seen == in_context != sent
+    assert seen.split("-")[1] == TRACE
 
 
 def test_failures_streams_and_what_is_not_sampled(start, collector):

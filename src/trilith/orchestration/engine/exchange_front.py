@@ -13,6 +13,8 @@ import math
 import time
 from typing import Final
 
+import msgspec
+
 from trilith.errors import PayloadTooLarge, TrilithError
 from trilith.net.http1 import HttpRequest
 from trilith.orchestration.engine.exchange_sink import HttpExchangeSink
@@ -29,6 +31,7 @@ from trilith.wire.http1 import listed
 
 _LATER_S: Final = 3600.0
 _PROTOCOLS: Final = b"sec-websocket-protocol"
+_TRACEPARENT: Final = b"traceparent"
 
 
 class ExchangeCall(StreamCall):
@@ -114,6 +117,10 @@ def exchange_call(
     span, forwarded = None, headers.forwarded
     if tracer is not None:
         span, forwarded = tracer.begin(forwarded, request.request_id, identity=request.identity, asked=headers.trace)
+    if span is not None:  # the application's own spans are children of the service's
+        others = (field for field in head.headers if field[0] != _TRACEPARENT)
+        named = (*others, (_TRACEPARENT, span.parent_of_service.encode()))
+        head = msgspec.structs.replace(head, headers=named)
     now = time.monotonic()
     meta = pack_call(
         mount.route.service,
