@@ -292,7 +292,7 @@ def test_many_empty_frames_are_read_in_turns(connect: Connect, empty: bytes) -> 
     octets = empty + (more or empty) * 2000 + end + frame(TEXT, b"behind them")
     chat.client.transport.protocol.data_received(octets)
     assert not chat.client.transport.reading
-    assert chat.client.transport.protocol._reader.held_bytes > len(octets) // 2, "most of it is not looked at yet"
+    assert chat.client.transport.protocol._inbox.held_bytes > len(octets) // 2, "most of it is not looked at yet"
     chat.settle()
     assert chat.got == ([""] if end else []) + ["behind them"]
     assert chat.client.transport.reading

@@ -13,7 +13,6 @@ Rule 4: what is over knows neither its request nor who waited.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Final, cast
@@ -26,13 +25,12 @@ from trilith.net.http1.websocket_waiters import WebSocketWaiters
 from trilith.net.request_log import http_answered
 from trilith.wire import websocket as wire
 from trilith.wire.websocket_deflate import Deflate
+from trilith.wire.websocket_inbox import WebSocketInbox
 
 if TYPE_CHECKING:
     from trilith.net.http1.request import HttpRequest
     from trilith.net.http1.state import ServerState
 
-_MESSAGE_COST_BYTES: Final = 1 << 10  # beside its content: of many short ones not too many are read at a time
-_FRAMES_AT_A_TIME: Final = 256
 _GOING: Final = "the server is stopping"
 _FAILED: Final = "the server failed; its log has the reason under the request id"
 _FULL: Final = "the server holds all that it may for its clients: try again later"
@@ -47,7 +45,6 @@ class WebSocketConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_backlog_bytes",
         "_close_by",
         "_deaf",
         "_deflate",
@@ -55,12 +52,11 @@ class WebSocketConnection(asyncio.Protocol):
         "_gone",
         "_heard_at",
         "_held_bytes",
+        "_inbox",
         "_limits",
         "_loop",
-        "_messages",
         "_out",
         "_pinged",
-        "_reader",
         "_request",
         "_rests",
         "_share",
@@ -82,9 +78,9 @@ class WebSocketConnection(asyncio.Protocol):
         self._request: HttpRequest | None = request
         self._out = out
         self._deflate = deflate
-        self._reader = wire.WebSocketReader(max_message_bytes=request.max_body_bytes, deflate=deflate)
-        self._messages: deque[str | bytes] = deque()
-        self._backlog_bytes = self._held_bytes = 0
+        reader = wire.WebSocketReader(max_message_bytes=request.max_body_bytes, deflate=deflate)
+        self._inbox = WebSocketInbox(reader, state.limits.read_ahead_bytes)
+        self._held_bytes = 0
         self._waiters = WebSocketWaiters(self._loop)
         self._share = ConnectionShare(state.held)
         self._heard_at = monotonic()
@@ -109,12 +105,12 @@ class WebSocketConnection(asyncio.Protocol):
         self._pinged = False
         if self._deaf:
             return
-        self._reader.feed(data)
+        self._inbox.feed(data)
         self._read()
         self._hold()
         if len(data) >= FULL_READ_BYTES:
             self._gate.rest(self._loop)
-        if self._messages:
+        if self._inbox:
             self._waiters.tell_message()
 
     def eof_received(self) -> None:
@@ -147,34 +143,23 @@ class WebSocketConnection(asyncio.Protocol):
 
     def _read(self) -> None:
         """Takes messages out of the octets that are here, while there is room for them."""
-        ping: wire.Ping | None = None
-        frames = 0
+        if self._deaf:
+            return
         try:
-            while self._backlog_bytes <= self._limits.read_ahead_bytes and not self._deaf:
-                if frames == _FRAMES_AT_A_TIME:
-                    self._read_later()
-                    break
-                frames += 1
-                found = self._reader.next()
-                if found is None:
-                    break
-                if isinstance(found, str | bytes):
-                    if not self.code:
-                        self._messages.append(found)
-                        self._backlog_bytes += len(found) + _MESSAGE_COST_BYTES
-                elif isinstance(found, wire.Ping):
-                    ping = found  # of several the last one is answered (RFC 6455, section 5.5.3)
-                elif isinstance(found, wire.Closing):
-                    self._closed_by_client(found)
-                    return
+            ping, closing, more = self._inbox.read(keep=not self.code)
         except wire.WebSocketViolation as violation:
             self._refuse(violation.code, violation.reason)
             return
+        if closing is not None:
+            self._closed_by_client(closing)
+            return
+        if more:
+            self._read_later()
         if ping is not None and not self.code and not self._out.paused:
             self._out.write(wire.pong_frame(ping.payload))
 
     def _read_later(self) -> None:
-        """Lets others have their turn: frames may be empty, and many."""
+        """Lets others have their turn."""
         if not self._rests:
             self._rests = True
             self._loop.call_soon(self._read_on)
@@ -183,30 +168,28 @@ class WebSocketConnection(asyncio.Protocol):
         self._rests = False
         self._read()
         self._hold()
-        if self._messages:
+        if self._inbox:
             self._waiters.tell_message()
 
     def _hold(self) -> None:
         """Counts what lies here, and holds the client when that is enough."""
-        held = self._reader.held_bytes + self._backlog_bytes
+        held = self._inbox.held_bytes
         self._share.take(held - self._held_bytes)
         self._held_bytes = held
         if self._share.passed and not self.code:
             self._share.refuse()
             self._refuse(wire.TRY_LATER, _FULL)
-        full = (self._backlog_bytes > self._limits.read_ahead_bytes or self._rests) and not self._deaf
+        full = (self._inbox.full or self._rests) and not self._deaf
         if self._gate.set(paused=full) and not full:
             self._heard_at = self._state.now  # the time for which it was held is not its own
 
     def take(self) -> str | bytes | None:
         """The next message, or None."""
-        if not self._messages:
-            return None
-        message = self._messages.popleft()
-        self._backlog_bytes -= len(message) + _MESSAGE_COST_BYTES
-        if self._gate.paused and not self._rests and self._backlog_bytes <= self._limits.read_ahead_bytes:
-            self._read()
-        self._hold()
+        message = self._inbox.take()
+        if message is not None:
+            if self._gate.paused and not self._rests and not self._inbox.full:
+                self._read()
+            self._hold()
         return message
 
     async def wait(self) -> None:
@@ -216,7 +199,7 @@ class WebSocketConnection(asyncio.Protocol):
     def when_message(self, callback: Callable[[], None]) -> None:
         """Calls back whenever messages came, and at the end."""
         self._waiters.when_message(callback)
-        if self._messages or self.code:
+        if self._inbox or self.code:
             self._loop.call_soon(self._waiters.tell_message)
 
     # What goes.
@@ -248,8 +231,7 @@ class WebSocketConnection(asyncio.Protocol):
         if self.code:
             return
         self._over(code, reason, gone=False)
-        self._messages.clear()
-        self._backlog_bytes = 0
+        self._inbox.clear()
         self._out.write(wire.close_frame(code, reason))
         self._close_by = monotonic() + self._limits.websocket_close_s
         if self._gate.paused:
