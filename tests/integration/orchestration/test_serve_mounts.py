@@ -254,14 +254,22 @@ def test_a_replica_that_dies_is_told_before_and_midway(serve):
 
 def test_a_stop_lets_an_answer_end(serve):
     server = serve(f"{APPS}/mounts.py:Mounts")
-    client, found = raw(server, b"GET /app/events HTTP/1.1\r\nhost: x\r\n\r\n", until=b"data: 1")
-    assert b" 200 " in found
-    with httpx.Client() as kept:
-        kept.get(url(server, "/app/echo"))
+    with httpx.stream("GET", url(server, "/app/ticks"), timeout=20) as answer:
+        pieces = answer.iter_raw()
+        found = next(pieces)
         server.process.send_signal(signal.SIGTERM)
-        server.wait_line("stop")
-        client.close()
+        found += b"".join(pieces)
+    assert found == b"".join(b"%d\n" % number for number in range(20)) + b"end"
     assert server.process.wait(20) == 0
+
+
+def test_metrics_and_the_access_log_name_mounts(serve):
+    server = serve(f"{APPS}/mounts.py:Mounts", "--access-log")
+    assert httpx.get(url(server, "/app/echo"), headers={"x-request-id": "log-1"}).status_code == 200
+    assert httpx.get(url(server, "/app/ticks"), headers={"x-request-id": "log-2"}, timeout=20).status_code == 200
+    assert 'method="/app"' in httpx.get(url(server, "/metrics")).text
+    server.wait_line("log-1: GET /app/echo 200")
+    server.wait_line("log-2: GET /app/ticks 200")
 
 
 def test_over_http2(mounts):

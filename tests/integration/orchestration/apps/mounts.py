@@ -119,6 +119,15 @@ async def answer_rest(send: Any, data: bytes) -> None:
     await send({"type": "http.response.body", "body": data})
 
 
+async def ticks(scope: Any, receive: Any, send: Any) -> None:
+    """Some pieces, with time between them."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for number in range(20):
+        await send({"type": "http.response.body", "body": b"%d\n" % number, "more_body": True})
+        await asyncio.sleep(0.05)
+    await answer_rest(send, b"end")
+
+
 async def head_first(scope: Any, receive: Any, send: Any) -> None:
     """Its head goes out before there is anything of the body."""
     Seen.release = asyncio.Event()
@@ -254,6 +263,7 @@ PAGES = {
     "/events": events,
     "/head-first": head_first,
     "/release": release,
+    "/ticks": ticks,
     "/background": background,
     "/raises": raises,
     "/raises-midway": raises_midway,
