@@ -60,6 +60,13 @@ def test_a_body_that_is_cut_is_not_whole():
     assert not answer.connection_ended()
 
 
+def test_a_head_without_an_end_is_given_up():
+    answer = RelayedAnswer()
+    answer.push(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1000)
+    with pytest.raises(ValueError, match="longer than"):
+        answer.push(b"a: b\r\n" * 200_000)
+
+
 def test_an_answer_to_head_has_no_body():
     answer, got = fed(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n", [], has_body=False)
     assert (answer.complete, answer.reusable, got) == (True, True, b"")

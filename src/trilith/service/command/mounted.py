@@ -67,20 +67,14 @@ class MountedCommand:
     async def answer(self, exchange: Exchange) -> None:
         """Passes one request on."""
         asked = self._asked(exchange)
-        passed = (
-            relay_socket(asked, exchange, self._running, self._name)
-            if isinstance(exchange, SocketExchange)
-            else relay(asked, exchange, self._running, self._name)
-        )
-        work = asyncio.ensure_future(passed)
-        over = asyncio.ensure_future(exchange.wait_over())
+        watch = asyncio.create_task(_end_when_left(exchange, asyncio.current_task()))
         try:
-            await asyncio.wait({work, over}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done() or not exchange.gone:
-                await work
+            if isinstance(exchange, SocketExchange):
+                await relay_socket(asked, exchange, self._running, self._name)
+            else:
+                await relay(asked, exchange, self._running, self._name)
         finally:
-            work.cancel()
-            over.cancel()
+            watch.cancel()
 
     def _asked(self, exchange: Exchange) -> Asked:
         head = exchange.head
@@ -99,3 +93,10 @@ class MountedCommand:
 
     async def stop(self, timeout_s: float) -> None:
         """Its process is ended by who started it."""
+
+
+async def _end_when_left(exchange: Exchange, task: asyncio.Task[Any] | None) -> None:
+    """Cancels the task when the client has gone."""
+    await exchange.wait_over()
+    if exchange.gone and task is not None:
+        task.cancel()

@@ -3,6 +3,7 @@
 Rule 1: interim answers (1xx) are passed over, but for 101, with which the connection is no HTTP any more.
 Rule 2: the end of the connection is the end of a body without a length; of any other it is a cut.
 Rule 3: an answer to HEAD has no body, whatever it says.
+Rule 4: heads have a bound, interim ones counted together.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Final
 import httptools
 
 Header = tuple[bytes, bytes]
+
+_LONGEST_HEAD_BYTES: Final = 1 << 20  # with what came of the body at once
 
 # RFC 9110, 7.6.1, and what browsers and proxies have said instead
 _OF_ONE_CONNECTION: Final = frozenset(
@@ -68,6 +71,7 @@ class RelayedAnswer:
         self.upgraded = False
         self.rest = b""
         self._has_body = has_body
+        self._head_bytes = 0
         self._chunks: list[bytes] = []
         self._parser = httptools.HttpResponseParser(self)
 
@@ -75,10 +79,14 @@ class RelayedAnswer:
         """Takes what came; the pieces of the body in it.
 
         Raises:
-            ValueError: it is no HTTP, or more than one answer.
+            ValueError: it is no HTTP, more than one answer, or its head is too long.
         """
         if self.complete:
             raise ValueError("there is more than the answer")
+        if not self.status:
+            self._head_bytes += len(octets)
+            if self._head_bytes > _LONGEST_HEAD_BYTES:
+                raise ValueError(f"the head of the answer is longer than {_LONGEST_HEAD_BYTES} bytes")
         try:
             self._parser.feed_data(octets)
         except httptools.HttpParserUpgrade as upgrade:
