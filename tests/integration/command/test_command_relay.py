@@ -1,6 +1,7 @@
 """What is passed on, against servers that misbehave."""
 
 import asyncio
+import socket
 
 import pytest
 
@@ -198,3 +199,84 @@ def test_a_process_that_takes_no_connection_is_said_to_be_none():
             await relay(asked(), Client(), command, "Echo")
 
     asyncio.run(main())
+
+
+def slow_words(more, method="GET"):
+    """Answers, then says more to the connection that waits."""
+
+    async def serve(reader, writer, seen):
+        seen.append(await head(reader))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\n" + (b"" if method == "HEAD" else b"answered"))
+        await asyncio.sleep(0)
+        writer.write(more)
+        seen.append(await reader.read())  # its end
+
+    return serve
+
+
+async def victim(reader, writer, seen):
+    seen.append(await head(reader))
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nown")
+
+
+POISON = b"HTTP/1.1 200 OK\r\nset-cookie: evil=1\r\ncontent-length: 8\r\n\r\nPOISONED"
+TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize("more", [POISON, TIMED_OUT, b"\r\n", b"x"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_what_comes_on_a_connection_that_waits_answers_nobody(more, method):
+    @scenario(slow_words(more, method), victim)
+    async def asks(command, seen):
+        await relay(asked(method), Client(), command, "Echo")
+        while len(seen) < 2:  # noqa: ASYNC110 - until the connection was closed
+            await asyncio.sleep(0.001)
+        client = Client()
+        await relay(asked("POST"), client, command, "Echo")
+        assert (client.status, client.body, client.headers) == (200, b"own", [(b"content-length", b"3")])
+
+    asks()
+
+
+def test_what_the_loop_has_not_seen_yet_answers_nobody():
+    async def main():
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            upstream = Upstream("127.0.0.1", server.getsockname()[1])
+            first = await upstream.take()
+            peer, _ = server.accept()
+            with peer:
+                upstream.give_back(first)
+                peer.sendall(TIMED_OUT)
+                again = await upstream.take()
+                assert again is not first
+                assert not again.used
+                again.close()
+            upstream.close()
+
+    asyncio.run(main())
+
+
+async def times_out(reader, writer, seen):
+    for answer in (ANSWER, TIMED_OUT):
+        seen.append(await head(reader))
+        writer.write(answer)
+
+
+@scenario(times_out, victim)
+async def test_408_of_a_kept_connection_is_the_end_of_the_connection(command, seen):
+    await relay(asked(), Client(), command, "Echo")
+    client = Client()
+    await relay(asked(), client, command, "Echo")
+    assert (client.status, client.body, len(seen)) == (200, b"own", 3)
+
+
+async def says_408(reader, writer, seen):
+    await head(reader)
+    writer.write(TIMED_OUT)
+
+
+@scenario(says_408)
+async def test_408_of_a_new_connection_is_the_answer(command, seen):
+    client = Client()
+    await relay(asked(), client, command, "Echo")
+    assert client.status == 408

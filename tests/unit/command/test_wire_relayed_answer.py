@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from trilith.wire.http1.relayed_answer import RelayedAnswer
 
+SECOND = b"HTTP/1.1 500 No\r\ncontent-length: 3\r\nset-cookie: a=1\r\n\r\nbad"
+
 
 def fed(octets, sizes, **options):
     answer, pieces, at = RelayedAnswer(**options), [], 0
@@ -69,7 +71,21 @@ def test_a_head_without_an_end_is_given_up():
 
 def test_an_answer_to_head_has_no_body():
     answer, got = fed(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n", [], has_body=False)
-    assert (answer.complete, answer.reusable, got) == (True, True, b"")
+    assert (answer.complete, answer.reusable, got) == (True, False, b"")
+
+
+@given(st.lists(st.integers(1, 50), max_size=8), st.sampled_from([SECOND, SECOND[:30], b"\0"]))
+def test_what_comes_with_an_answer_and_is_none_of_it_is_dropped_with_the_connection(sizes, more):
+    answer, got = fed(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok" + more, sizes)
+    assert (answer.status, got, answer.complete) == (200, b"ok", True)
+    assert answer.headers == [(b"content-length", b"2")]
+
+
+def test_a_second_answer_in_the_same_octets_makes_a_connection_useless():
+    one = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+    assert not fed(one + one, [])[0].reusable
+    assert not fed(one + b"\0", [])[0].reusable
+    assert fed(one, [])[0].reusable
 
 
 @pytest.mark.parametrize("status", [204, 304])

@@ -6,6 +6,7 @@ Rule: when the client goes, the connection to the process is closed at once, and
 from __future__ import annotations
 
 import asyncio
+from pathlib import PurePath
 from typing import Any, Final
 
 from trilith.errors import Bug
@@ -40,8 +41,8 @@ class CommandMount(MountSpec):
 
     @property
     def documentation(self) -> str:
-        """What runs there."""
-        return " ".join(self._command.arguments)
+        """The name of the program: it is published, and arguments may be secrets."""
+        return f"Answered by {PurePath(self._command.arguments[0]).name}." if self._command.arguments else ""
 
     async def open(self, place: MountPlace) -> MountedCommand:
         """What passes requests to the process of one instance, which runs already."""

@@ -3,8 +3,9 @@
 Rule 1: nothing is kept whole: a piece is read when the one before it has been taken.
 Rule 2: the answer may come while the request still goes, and ends it. When its client goes away the connection is
     closed at once, so the process sees it.
-Rule 3: a request is sent again only when a kept connection turned out to have ended, nothing of an answer had come, and
-    sending it twice does no harm: it has no body, and a method of which HTTP says so.
+Rule 3: a request is sent again only when a kept connection turned out to have ended, nothing of an answer had come (or
+    408, which servers say to a connection that has waited for too long), and sending it twice does no harm: it has no
+    body, and a method of which HTTP says so.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from trilith.service.command.upstream import Connection
 from trilith.wire.http1.relayed_answer import Header, RelayedAnswer, end_to_end
 
 _PIECE_BYTES: Final = 1 << 16
+_TIMED_OUT: Final = 408
 
 
 class Bodies(Protocol):
@@ -75,6 +77,8 @@ async def _tried(
             if connection.used and head.repeatable:
                 return False
             raise lost(command, name, "before it answered")
+        if answer.status == _TIMED_OUT and connection.used and head.repeatable:
+            return False
         if answer.upgraded:
             raise ServiceError(f"{name}: its process answered 101, which nobody had asked for")
         await bodies.start(answer.status, end_to_end(answer.headers))
@@ -148,7 +152,7 @@ def lost(command: RunningCommand, name: str, when: str) -> ReplicaLost:
 async def read_some(connection: Connection) -> bytes:
     """What came; b"" at the end of the connection, however it ended."""
     with contextlib.suppress(OSError):
-        return await connection.reader.read(_PIECE_BYTES)
+        return await connection.read(_PIECE_BYTES)
     return b""
 
 

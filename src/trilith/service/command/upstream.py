@@ -3,17 +3,49 @@
 Rule 1: a connection that has waited for longer than a second is not used again. Servers close idle ones after two
     seconds or more, and a request that meets its end on the way may not be sent twice.
 Rule 2: one whose answer or request has not ended is closed: the process sees that nobody waits any more.
+Rule 3: whatever comes while a connection waits closes it: nobody has asked for it, and it would be read as the answer
+    to the next request, which another client may have sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import time
-from typing import Final
+from typing import Any, Final
 
 _KEPT_S: Final = 1.0
 _MOST_KEPT: Final = 64
+
+
+class _Watched(asyncio.StreamReaderProtocol):
+    """Counts what has come and was not read, and ends a connection to which something comes while it waits."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        super().__init__(reader)
+        self.unread_bytes = 0
+        self.waits = False
+        self._transport_seen: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        """For the loop."""
+        self._transport_seen = transport
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """For the loop."""
+        if self.waits:
+            self._transport_seen.abort()
+            return
+        self.unread_bytes += len(data)
+        super().data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """For the loop."""
+        if self.waits:
+            self._transport_seen.abort()
+        return super().eof_received()
 
 
 class Connection:
@@ -21,13 +53,44 @@ class Connection:
 
     Attributes:
         used: whether it has carried a request already.
+        idle_since: when its last answer ended, by the monotonic clock.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, watched: _Watched) -> None:
+        self._reader = reader
+        self._watched = watched
         self.writer = writer
         self.used = False
         self.idle_since = 0.0
+
+    async def read(self, most_bytes: int) -> bytes:
+        """What came; b"" at its end.
+
+        Raises:
+            OSError: it broke off.
+        """
+        octets = await self._reader.read(most_bytes)
+        self._watched.unread_bytes -= len(octets)
+        return octets
+
+    def wait(self) -> None:
+        """It carries nothing from now on."""
+        self.idle_since = time.monotonic()
+        self._watched.waits = True
+
+    def go_on(self) -> None:
+        """It carries a request from now on."""
+        self.used = True
+        self._watched.waits = False
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing has come that nobody has read, neither data nor its end."""
+        if self.writer.is_closing() or self._watched.unread_bytes or self._reader.at_eof():
+            return False
+        look = select.poll()  # what the loop has not seen yet
+        look.register(self.writer.get_extra_info("socket").fileno(), select.POLLIN)
+        return not look.poll(0)
 
     def close(self) -> None:
         """Ends it at once, with what was not sent."""
@@ -52,18 +115,22 @@ class Upstream:
         """
         while self._idle and not fresh:
             connection = self._idle.pop()
-            if self._is_good(connection):
-                connection.used = True
+            if _is_good(connection):
+                connection.go_on()
                 return connection
             connection.close()
-        return Connection(*await asyncio.open_connection(self._host, self._port))
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        watched = _Watched(reader)
+        transport, _ = await loop.create_connection(lambda: watched, self._host, self._port)
+        return Connection(reader, asyncio.StreamWriter(transport, watched, reader, loop), watched)
 
     def give_back(self, connection: Connection) -> None:
         """Keeps a connection whose request and answer have ended."""
-        if self._closed or len(self._idle) >= _MOST_KEPT:
+        if self._closed or len(self._idle) >= _MOST_KEPT or not connection.is_clean:
             connection.close()
             return
-        connection.idle_since = time.monotonic()
+        connection.wait()
         self._idle.append(connection)
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(_KEPT_S, self._close_old)
@@ -76,19 +143,19 @@ class Upstream:
         while self._idle:
             self._idle.pop().close()
 
-    def _is_good(self, connection: Connection) -> bool:
-        is_young = time.monotonic() - connection.idle_since < _KEPT_S
-        return is_young and not connection.reader.at_eof() and not connection.writer.is_closing()
-
     def _close_old(self) -> None:
         self._sweep = None
-        kept = [one for one in self._idle if self._is_good(one)]
+        kept = [one for one in self._idle if _is_good(one)]
         for connection in self._idle:
             if connection not in kept:
                 connection.close()
         self._idle = kept
         if kept:
             self._sweep = asyncio.get_running_loop().call_later(_KEPT_S, self._close_old)
+
+
+def _is_good(connection: Connection) -> bool:
+    return time.monotonic() - connection.idle_since < _KEPT_S and connection.is_clean
 
 
 async def ask_status(host: str, port: int, path: str, timeout_s: float) -> int | str:

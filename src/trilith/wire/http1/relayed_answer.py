@@ -58,7 +58,8 @@ class RelayedAnswer:
         status: 0 until the head is here.
         headers: as they came, names in lower case.
         complete: the end of the answer is here.
-        reusable: the connection may have another request after it.
+        reusable: the connection may have another request after it. Never after an answer to HEAD: a process that sends
+            its body all the same cannot be told from one that does not.
         upgraded: the connection is not HTTP any more.
         rest: octets that belong to what the connection is then.
     """
@@ -72,6 +73,7 @@ class RelayedAnswer:
         self.rest = b""
         self._has_body = has_body
         self._head_bytes = 0
+        self._extra = False
         self._chunks: list[bytes] = []
         self._parser = httptools.HttpResponseParser(self)
 
@@ -92,11 +94,14 @@ class RelayedAnswer:
         except httptools.HttpParserUpgrade as upgrade:
             self.upgraded, self.rest = True, octets[upgrade.args[0] :]
         except httptools.HttpParserError as error:
-            if self._has_body or not self.status:
-                raise ValueError(f"the answer is no HTTP: {error}") from error
-            self.reusable = False  # an answer to HEAD has a body all the same
+            self._is_no_http(error)
         chunks, self._chunks = self._chunks, []
         return chunks
+
+    def _is_no_http(self, error: Exception) -> None:
+        if not self.complete:
+            raise ValueError(f"the answer is no HTTP: {error}") from error
+        self.reusable = False  # more came than the answer
 
     def connection_ended(self) -> bool:
         """Whether the answer is whole now that the connection has ended."""
@@ -108,23 +113,28 @@ class RelayedAnswer:
 
     # For the parser.
 
+    def on_message_begin(self) -> None:
+        """For the parser."""
+        self._extra = self.complete
+        self.reusable = self.reusable and not self._extra
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """For the parser."""
-        self.headers.append((name.lower(), value))
+        if not self._extra:
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """For the parser."""
         status = self._parser.get_status_code()
-        if status < 200 and status != 101:
+        if self._extra or (status < 200 and status != 101):
             return
         self.status = status
         if not self._has_body:
             self.complete = True
-            self.reusable = self._parser.should_keep_alive()
 
     def on_body(self, chunk: bytes) -> None:
         """For the parser."""
-        if self._has_body:
+        if self._has_body and not self._extra:
             self._chunks.append(chunk)
 
     def on_message_complete(self) -> None:
