@@ -149,9 +149,17 @@ def yaml_to_pbtxt(values: Mapping[str, Any], *, source: str) -> str:
         for side in ("inputs", "outputs")
         for tensor in values.get(side, ())
         for key in tensor
-        if key not in _PLAIN
+        if key not in _PLAIN or (key == "labels" and side == "inputs")
     ]
     instances, batching = values.get("instances"), values.get("batching", True)
+    lost += [
+        f"{side}.{tensor.get('name')}.dims: []"
+        for side in ("inputs", "outputs")
+        for tensor in values.get(side, ())
+        if tensor.get("dims") == []
+    ]
+    if values.get("batching") is False and values.get("max_batch_size") is None:
+        lost.append("batching: false (as long as max_batch_size is left to the model)")
     lost += [f"instances.{key}" for key in instances if key != "count"] if isinstance(instances, Mapping) else []
     lost += [f"batching.{key}" for key in batching if key not in _BATCHING] if isinstance(batching, Mapping) else []
     if lost:
@@ -249,7 +257,7 @@ def _fill(config: Any, values: Mapping[str, Any]) -> None:
     instances = values.get("instances")
     if instances is not None:
         config.instance_group.add(
-            count=instances["count"] if isinstance(instances, Mapping) else instances,
+            count=instances.get("count", 1) if isinstance(instances, Mapping) else instances,
             kind=messages.ModelInstanceGroup.KIND_CPU,
         )
     batching = values.get("batching", True if values.get("max_batch_size") else None)

@@ -56,6 +56,7 @@ Threads = Annotated[int, msgspec.Meta(ge=0, le=ranges.THREADS.most)]
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=ranges.MILLISECONDS.most)]
 Limit = Annotated[float, msgspec.Meta(gt=0, le=ranges.MILLISECONDS.most)]
 Dimension = Annotated[int, msgspec.Meta(ge=-1, le=ranges.DIMENSION.most)]
+Name = Annotated[str, msgspec.Meta(min_length=1)]
 Scalar = bool | int | float | str
 
 
@@ -64,7 +65,7 @@ class _Strict(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 
 
 class _Tensor(_Strict, frozen=True):
-    name: str
+    name: Name
     datatype: DataType | None = None
     dims: list[Dimension] | None = None
     labels: str = ""
@@ -105,14 +106,14 @@ class _BatchInput(_Strict, frozen=True):
         "item_shape",
         "item_shape_flatten",
     ]
-    targets: Annotated[list[str], msgspec.Meta(min_length=1)]
-    source: str
-    datatype: DataType = DataType.FP32
+    targets: Annotated[list[Name], msgspec.Meta(min_length=1)]
+    source: Name
+    datatype: Literal["FP32", "INT32"] = "FP32"
 
 
 class _BatchOutput(_Strict, frozen=True):
-    targets: Annotated[list[str], msgspec.Meta(min_length=1)]
-    source: str
+    targets: Annotated[list[Name], msgspec.Meta(min_length=1)]
+    source: Name
 
 
 class _Instances(_Strict, frozen=True):
@@ -175,7 +176,7 @@ class _Model(_Strict, frozen=True):
     batching: _Batching | bool = True
     queue: _Queue = _Queue()
     priority: _Priority = _Priority()
-    versions: Literal["latest", "all"] | _Latest | list[Version] = "latest"
+    versions: Literal["latest", "all"] | _Latest | Annotated[list[Version], msgspec.Meta(min_length=1)] = "latest"
     session: _Session = _Session()
     source: str | None = None
     sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{64}$")] | None = None
@@ -229,7 +230,7 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
                 kind=BatchInputKind(f"BATCH_{each.kind.upper()}"),
                 targets=tuple(each.targets),
                 source=each.source,
-                datatype=each.datatype,
+                datatype=DataType(each.datatype),
             )
             for each in raw.batch_inputs
         ),
@@ -294,6 +295,11 @@ def _offered(output: _Output, source: str) -> list[_Tensor]:
 
 
 def _tensor(raw: _Tensor) -> DeclaredTensor:
+    side = "inputs" if isinstance(raw, _Input) else "outputs"
+    if side == "inputs" and raw.labels:
+        raise InvalidConfig(f"inputs: {raw.name}: labels: only outputs have labels; remove it")
+    if raw.dims is not None and 0 in raw.dims:
+        raise InvalidConfig(f"{side}: {raw.name}: dims: each must be >= 1, or -1 for any size; got {raw.dims}")
     pad = raw.pad if isinstance(raw, _Input) else None
     unpad = raw.unpad if isinstance(raw, _Output) else None
     return DeclaredTensor(

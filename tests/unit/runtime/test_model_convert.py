@@ -129,6 +129,10 @@ def test_more_versions_than_model_yaml_takes_are_said_in_tritons_words(tmp_path)
     assert load_model_yaml(tmp_path / "model.yaml", "m").versions.latest == 1 << 31
 
 
+def test_a_count_of_instances_that_is_left_out_is_one():
+    assert "count: 1" in yaml_to_pbtxt({"instances": {}}, source="model.yaml")
+
+
 def test_instances_on_cpus_have_a_pleasant_form():
     for kind in ("", "kind: KIND_CPU", "kind: KIND_AUTO"):
         yaml = pbtxt_to_yaml(f"instance_group {{ count: 2 {kind} }}", "m", source="config.pbtxt")
@@ -193,6 +197,10 @@ def test_files_are_converted_where_they_lie(tmp_path):
     [
         ("source: 'pypi:x==1#y'\npure: false", "source, pure: cannot be said in config.pbtxt"),
         ("outputs: [{name: y, reduce: argmax}]", "outputs.y.reduce: cannot be said"),
+        ("inputs: [{name: x, dims: []}]", r"inputs.x.dims: \[\]: cannot be said"),
+        ("inputs: [{name: x, labels: l}]\ntriton: {}", "inputs.x.labels: cannot be said"),
+        ("batching: false", r"batching: false \(as long as max_batch_size is left to the model\): cannot be said"),
+        ("batching: false\nmax_batch_size: null", r"batching: false \(as long as"),
         ("instances: {count: 2, share_session: false}", "instances.share_session: cannot be said"),
         ("batching: {max_latency_ms: 3}", "batching.max_latency_ms: cannot be said"),
         ("instances: 2\ntriton: {instance_group: [{count: 1}]}", "triton.instance_group: is said outside"),

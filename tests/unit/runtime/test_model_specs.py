@@ -145,6 +145,17 @@ def test_the_short_yaml_forms(tmp_path):
     ("text", "says"),
     [
         ("batchng: {}", r"model.yaml: batchng: unknown key; did you mean 'batching'\?"),
+        ("versions: []", r"versions"),
+        ("inputs: [{name: ''}]", r"inputs\[0\]\.name: "),
+        ("inputs: [{name: x, labels: l.txt}]", r"inputs: x: labels: only outputs have labels"),
+        (
+            "outputs: [{name: y, dims: [2, 0]}]",
+            r"outputs: y: dims: each must be >= 1, or -1 .* got \[2, 0\]",
+        ),
+        (
+            "batch_inputs: [{kind: item_shape, targets: [t], source: x, datatype: BYTES}]",
+            r"batch_inputs\[0\]\.datatype: ",
+        ),
         ("batching: {max_wait: 3}", r"batching\.max_wait: unknown key; did you mean 'max_wait_ms'"),
         ("max_batch_size: -1", r"max_batch_size: must be an integer from 0 to 2147483647, got -1"),
         ("instances: 0", r"instances: must be an integer from 1 to 256, got 0"),
