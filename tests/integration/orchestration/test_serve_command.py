@@ -371,3 +371,13 @@ def test_middleware_stands_round_it(serve):
         with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
             socket.recv(timeout=20)
     assert closed.value.rcvd.code == 4001
+
+
+def test_the_key_of_the_door_is_not_passed_on(serve, tmp_path):
+    keys = tmp_path / "keys.yaml"
+    keys.write_text(f"keys: [{{name: me, sha256: {hashlib.sha256(b'secret').hexdigest()}, scopes: ['*']}}]")
+    server = serve(f"{COMMANDS}:Echo", "--api-keys", str(keys))
+    assert asked(server, "GET", "/x")[0].status == 401
+    response, body = asked(server, "GET", "/x", headers={"authorization": "Bearer secret"})
+    assert response.status == 200
+    assert "authorization" not in dict(json.loads(body)["headers"])
