@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import subprocess
 
 import h2.connection
@@ -14,6 +15,7 @@ import httpx
 import psutil
 import pytest
 from live_server import APPS
+from test_serve_tls import _certificate
 
 
 @pytest.fixture(scope="module")
@@ -324,6 +326,15 @@ def test_over_http10(mounts):
     client, found = raw(mounts, b"GET /app/breaks?after HTTP/1.0\r\nconnection: keep-alive\r\n\r\n", until=b"whole")
     assert b"content-length: 5" in found
     client.close()
+
+
+def test_over_tls(serve, tmp_path):
+    pem, key = _certificate(tmp_path)
+    server = serve(
+        f"{APPS}/mounts.py:Mounts", "--tls-certificate", str(pem), "--tls-key", str(key), ready=False
+    ).wait_ready(scheme="https")
+    told = httpx.get(f"https://localhost:{server.http}/app/echo", verify=ssl.create_default_context(cafile=pem)).json()
+    assert (told["scheme"], told["server"][1]) == ("https", server.http)
 
 
 @pytest.mark.parametrize("options", [["--replicas", "2"], ["--inline"]], ids=["two", "inline"])

@@ -13,6 +13,7 @@ from trilith.core.timeline import Timeline
 from trilith.errors import TrilithError
 from trilith.net.transport import Window
 from trilith.service import InProcessResolver, ServiceHost, StreamServiceCall
+from trilith.service.mounts import execution
 from trilith.testing.streams import MemoryStream
 from trilith.wire.calls import CallMeta, ResultMeta
 from trilith.wire.exchange import EXCHANGE_CONTENT_TYPE, ExchangeHead, pack_head, unpack_answer
@@ -100,6 +101,12 @@ class HostedMounts:
                 return
             await asyncio.sleep(0.001)
         pytest.fail("an exchange still holds its place")
+
+
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The moment that applications have to end by themselves, so short that tests need not wait for it."""
+    monkeypatch.setattr(execution, "_GRACE_S", 0.05)
 
 
 @pytest.fixture

@@ -204,7 +204,7 @@ def test_a_place_is_free_when_the_work_has_stopped(mounted, path):
         with pytest.raises(Cancelled):
             await request.end
         if path == "/blocks":
-            await asyncio.sleep(1.2)  # longer than the moment that applications have to end by themselves
+            await asyncio.sleep(0.1)  # longer than the moment that applications have to end by themselves
             assert hosted.host.in_flight
             Seen.blocked.set()
         await hosted.idle()
