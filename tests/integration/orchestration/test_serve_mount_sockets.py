@@ -112,6 +112,13 @@ def test_a_slow_reader_holds_its_own_application(mounts):
     mounts.wait_until(lambda: seen(mounts)["failed_sends"] == failed + 1)
 
 
+def test_who_only_sends_learns_of_the_clients_close(mounts):
+    failed = seen(mounts)["failed_sends"]
+    with at(mounts, "/app/ws/floods", max_queue=None) as socket:
+        socket.recv(20)
+    mounts.wait_until(lambda: seen(mounts)["failed_sends"] == failed + 1)
+
+
 def test_a_page_of_another_origin_is_refused(mounts):
     with pytest.raises(InvalidStatus) as refused, at(mounts, "/app/ws", origin="http://evil.example"):
         pass

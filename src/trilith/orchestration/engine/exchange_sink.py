@@ -74,6 +74,9 @@ class HttpExchangeSink:
             return
         buffers = item.buffers
         roomy = self._answer.write(bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers))
+        if self._request.gone:  # it was cut: more than it said that it would be
+            self._router.cancel(call)
+            return
         if roomy and not self._held:
             call.passed(item.size_bytes)
             return

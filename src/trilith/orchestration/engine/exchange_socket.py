@@ -77,6 +77,8 @@ class SocketExchangeSink:
         if not self._opened:
             self._answer_handshake(call, item)
             return
+        if self._socket.closed is not None:
+            return  # not passed on, and so not asked for more
         roomy = self._write(item)
         if roomy and not self._held:
             call.passed(item.size_bytes)

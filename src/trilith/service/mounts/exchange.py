@@ -231,11 +231,11 @@ class Exchange:
 
     async def _room(self) -> None:
         call, port = self._call, self._call.port
-        while not self.gone and self.phase is Phase.BEGUN and not port.writable:
+        while not self.left and self.phase is Phase.BEGUN and not port.writable:
             call.rests()
             await self._change()
             call.waits()
-        if self.gone:
+        if self.left:
             raise ClientGone
 
     # The end.

@@ -11,8 +11,10 @@ Rule: the client's close is told to who receives, behind the messages that came 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from trilith.service.mounts.exchange import ClientGone, Exchange, Phase, checked_fields
 from trilith.wire.calls import ResultMeta
@@ -41,11 +43,16 @@ class SocketExchange(Exchange):
     """See the head of this file; `Exchange` for the arguments."""
 
     _closed: tuple[int, str] | None = None
+    _closing = False  # its close is among what was not received yet
 
     @property
     def left(self) -> bool:
         """Whether the client has closed, or is gone."""
-        return self.gone or self._closed is not None
+        return self.gone or self._closing or self._closed is not None
+
+    def _on_item(self, item: Any) -> None:
+        self._closing = self._closing or unpack_close(item.meta) is not None
+        super()._on_item(item)
 
     async def receive(self) -> bytes | None:
         """A handshake has no body."""
@@ -78,6 +85,8 @@ class SocketExchange(Exchange):
         call.limit_s = math.inf
         self._ended = False
         call.port.send((), pack_answer(SWITCHING, fields))
+        self._asked = True  # who only sends has to learn of the client's close too
+        call.port.receive(self._on_item, self._on_end)
 
     async def receive_message(self) -> str | bytes:
         """The next message.
@@ -129,7 +138,7 @@ class SocketExchange(Exchange):
         """Closes behind what was sent; before `accept` it refuses the handshake with 403.
 
         Raises:
-            ClientGone: the client has gone.
+            ClientGone: the client has gone before `accept`.
             RuntimeError: it is closed already.
         """
         if self.phase is Phase.OPEN:
@@ -138,8 +147,8 @@ class SocketExchange(Exchange):
             return
         if self.phase is not Phase.BEGUN:
             raise RuntimeError("a websocket was closed twice")
-        await self._room()
-        if self._closed is None:
+        with contextlib.suppress(ClientGone):
+            await self._room()
             self._call.port.send((), pack_close(code, reason))
         self.phase = Phase.FINISHED
         self._call.finish(ResultMeta(""))
