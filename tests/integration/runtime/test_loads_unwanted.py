@@ -66,7 +66,7 @@ def test_on_demand_it_goes_with_the_last_request(serve, run, made, go):
 
 def test_on_demand_it_goes_when_all_have_waited_too_long(serve, run, made, go):
     async def main():
-        async with serve(on_demand=True, load_on_demand_wait_s=0.2) as runtime:
+        async with serve(on_demand=True, load_on_demand_wait_s=1.5) as runtime:
             first = await begun(made, runtime.infer(request("first")))
             [other] = await queued(runtime, runtime.infer(request("other")))
             with pytest.raises(NoReadyReplica, match="not there yet"):
