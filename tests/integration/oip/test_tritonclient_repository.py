@@ -153,7 +153,7 @@ def test_compat_tells_the_whole_cause(root):
 
 @pytest.mark.parametrize(("compat", "statuses"), [(False, ("501", "UNIMPLEMENTED")), (True, ("503", "UNAVAILABLE"))])
 def test_no_control_is_no_lack_of_room_but_for_triton(root, compat, statuses):
-    with OipServer().running(root, ProtocolOptions(compat=compat), all_ready=False) as server:
+    with OipServer().running(root, ProtocolOptions(compat=compat), all_ready=None) as server:
         for module, address, status in zip(
             (tritonclient.http, tritonclient.grpc), (server.http, server.grpc), statuses, strict=True
         ):
