@@ -12,6 +12,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from trilith.core.context import Context, current_context
 from trilith.core.timeline import Timeline
 from trilith.errors import MethodNotAllowed, NotAcceptable, TrilithError, UnsupportedMediaType
@@ -68,7 +70,7 @@ class MethodApp:
 
     def _meta(self, scope: Any, headers: CallHeaders) -> tuple[CallMeta, Context]:
         outer = current_context.get() or Context(request_id="", timeline=Timeline("service", 2))
-        pairs = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        pairs: dict[str, str] = msgspec.msgpack.decode(headers.forwarded)
         meta = CallMeta(
             self._method.service.name,
             self._method.name,
