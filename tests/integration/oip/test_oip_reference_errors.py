@@ -246,12 +246,12 @@ LATE = Case(
     code=grpc.StatusCode.UNAVAILABLE,
     model="slow",
     inputs=(("INPUT0", "FP32", (1,)),),
-    parameters=(("timeout", 20_000),),
+    parameters=(("timeout", 100_000),),
 )
 
 
 def crowd(send):
-    """Sends four requests at once to a model that takes one for 200 ms: what those get that may wait for 20 ms only."""
+    """Sends four requests at once to a model that takes one for 200 ms: what those get that may wait for 100 ms only."""
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: send(), range(4)))
     late = [answer for answer in answers if answer is not None]
