@@ -251,7 +251,7 @@ LATE = Case(
 
 
 def crowd(send):
-    """Sends four requests at once to a model that takes one for 200 ms: what those get that may wait for 100 ms only."""
+    """Sends four requests at once to a model that takes one for 200 ms: what those get that may wait 100 ms."""
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: send(), range(4)))
     late = [answer for answer in answers if answer is not None]
