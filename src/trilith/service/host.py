@@ -122,7 +122,11 @@ class ServiceHost:
         await enter_instance(self.instance, self.spec.name, self._in_thread)
         self._entered = True
         if self.spec.mounts or self.spec.options.middleware:
-            await self._mounts.open(self.spec, self.instance, self.handle, least_timeout_s=self._least_timeout_s)
+            try:
+                await self._mounts.open(self.spec, self.instance, self.handle, least_timeout_s=self._least_timeout_s)
+            except BaseException:
+                await self.stop()  # the instance was entered, and is left
+                raise
 
     async def _start_command(self, declared: Command) -> None:
         arguments = await self._in_thread(arguments_of, declared, self.instance, self.spec.name)

@@ -189,9 +189,15 @@ def test_an_application_that_cannot_begin_ends_the_start_and_those_before_it():
         good = trilith.mount("/good", begins)
         bad = trilith.mount("/bad", cannot)
 
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            ended.append("left")
+
     with pytest.raises(SetupError, match=r"Two: the mount at /bad could not be started: ValueError: no database"):
         start(Two)
-    assert ended == ["good"]
+    assert ended == ["good", "left"]
 
 
 def test_nobody_else_has_a_current_service():

@@ -104,9 +104,14 @@ class MountExecution:
         stack = MountedStack(spec.options.middleware, inner, where)
         await stack.start()
 
+        limits = sorted(((mount.path.rstrip("/"), mount.timeout_s) for mount in spec.mounts.values()), reverse=True)
+
         def timeout_s(path: str) -> float:
             method = methods.get(path)
-            return max(spec.options.timeout_s if method is None else method.timeout_s, least_timeout_s)
+            if method is not None:
+                return max(method.timeout_s, least_timeout_s)
+            below = (limit_s for root, limit_s in limits if path == root or path.startswith(f"{root}/"))
+            return max(next(below, spec.options.timeout_s), least_timeout_s)
 
         return OpenMount(where, stack, timeout_s)
 

@@ -51,7 +51,13 @@ class MountedWsgi:
     async def answer(self, exchange: Exchange) -> None:
         """Calls it for one request, in a thread."""
         work = _Work(self._app, exchange, asyncio.get_running_loop())
-        error = await self._in_thread(work.run)
+        running = asyncio.ensure_future(self._in_thread(work.run))
+        try:
+            error = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            exchange.leave()
+            await asyncio.wait({running})  # its place is free when the thread has ended
+            raise
         if error is not None:
             raise error
 
