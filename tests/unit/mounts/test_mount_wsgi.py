@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from wsgiref.validate import validator
 
 import pytest
@@ -218,3 +219,104 @@ def test_what_waits_for_a_thread_is_not_begun_when_its_client_has_gone(mounted):
 
     mounted(Pages, scenario)
     assert begun == [1, 1]
+
+
+@trilith.service(threads=2)
+class Mixed:
+    ui = trilith.mount("/ui", shown)
+
+    @trilith.api
+    def plain(self) -> int:
+        return 1
+
+
+async def called(host):
+    from trilith.core.context import Context
+    from trilith.core.timeline import Timeline
+    from trilith.service import ServiceCall
+    from trilith.wire.calls import CallMeta
+
+    answered = asyncio.get_running_loop().create_future()
+    meta = CallMeta("Mixed", "plain", "application/json", "r")
+    context = Context(request_id="r", timeline=Timeline("service", 2))
+    host.handle(ServiceCall(meta, [b"{}"], context, lambda outcome, _: answered.set_result(outcome)))
+    return await answered
+
+
+def test_clients_that_are_slow_hold_up_nobody(mounted):
+    left = threading.Event()
+
+    def pieces():
+        while not left.is_set():
+            yield b"x" * 1000
+
+    @app
+    def answers(environ, start_response):
+        if environ["PATH_INFO"] == "/slow upload":
+            environ["wsgi.input"].read()
+        start_response("200 OK", [])
+        return [b"quick"] if environ["PATH_INFO"] == "/quick" else pieces()
+
+    async def scenario(hosted):
+        slow = [hosted.ask(window=Window(items=1)) for _ in range(5)]
+        slow += [hosted.ask(path="/ui/slow%20upload", method="POST", body=None) for _ in range(5)]
+        for request in slow[:5]:
+            await request.pieces(1)
+        for _ in range(3):
+            assert (await hosted.ask(path="/ui/quick").whole())[2] == b"quick"
+        await called(hosted.host)
+        left.set()
+        for request in slow:
+            request.call.cancel()
+            request.end.exception()
+        await hosted.idle()
+
+    mounted(Mixed, scenario)
+
+
+def test_as_many_work_at_a_time_as_there_are_threads(mounted):
+    working, most, lock = [0], [0], threading.Lock()
+
+    @app
+    def answers(environ, start_response):
+        environ["wsgi.input"].read()
+        with lock:
+            working[0] += 1
+            most[0] = max(most[0], working[0])
+        time.sleep(0.005)
+        with lock:
+            working[0] -= 1
+        start_response("200 OK", [])
+        return [b"a", b"b"]
+
+    async def scenario(hosted):
+        asked = [hosted.ask(method="POST", body=None) for _ in range(12)]
+        for request in asked:
+            request.port.give(b"x")
+            request.port.end()
+        return [(await request.whole())[2] for request in asked]
+
+    assert mounted(Mixed, scenario) == [b"ab"] * 12
+    assert most[0] == 2
+
+
+def test_an_application_that_hangs_in_its_threads_leaves_the_methods_alone(mounted):
+    let_go, begun = threading.Event(), []
+
+    @app
+    def answers(environ, start_response):
+        begun.append(1)
+        let_go.wait(20)
+        start_response("200 OK", [])
+        return [b""]
+
+    async def scenario(hosted):
+        hanging = [hosted.ask() for _ in range(3)]
+        while len(begun) < 2:  # noqa: ASYNC110 - they are threads
+            await asyncio.sleep(0.001)
+        await called(hosted.host)
+        let_go.set()
+        for request in hanging:
+            await request.whole()
+
+    mounted(Mixed, scenario)

@@ -20,7 +20,7 @@ import enum
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from trilith.core.header_fields import TOKEN, VALUE
@@ -63,7 +63,10 @@ class Exchange:
         phase: how far the answer is.
         gone: nobody waits for the answer any more.
         left_bytes: how much of the body is still to be sent; None: it is not known.
+        on_finish: called when the answer has ended.
     """
+
+    on_finish: Callable[[], None] | None = None
 
     def __init__(self, call: StreamServiceCall, head: ExchangeHead, body: Buffer = b"") -> None:
         self.head = head
@@ -193,7 +196,12 @@ class Exchange:
             call.finish(answer_meta(self._status, self._fields, timeline), pieces)
         else:
             call.finish(_END if timeline is None else ResultMeta("", timeline))
+        self._finished()
+
+    def _finished(self) -> None:
         self._changed.set()
+        if self.on_finish is not None:
+            self.on_finish()
 
     def _pieces(self, data: Buffer) -> Iterator[Buffer]:
         size = len(data)

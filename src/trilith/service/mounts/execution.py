@@ -1,7 +1,8 @@
 """Runs the exchanges of a replica's mounted applications.
 
 Rule 1: an exchange holds its place until the answer has ended. What an application does after that (a background task)
-    goes on without one, and is waited for when the replica stops.
+    goes on without one, and is waited for when the replica stops. Once as many go on as the replica takes calls, the
+    next requests to the application wait, in their places.
 Rule 2: when the client goes its application is told: what it awaits of the exchange ends. What still runs a moment
     later is cancelled, and holds its place until it has ended.
 Rule 3: what it raised is logged with its traceback. Before its answer has begun it is 500, after that it is cut.
@@ -20,10 +21,12 @@ from trilith.core.forks import end_if_forked
 from trilith.errors import Cancelled, DeadlineExceeded, InvalidInput
 from trilith.service.call import ServiceCall
 from trilith.service.failure import explain
+from trilith.service.mounts.app_threads import AppThreads
 from trilith.service.mounts.current import current_instance
-from trilith.service.mounts.exchange import Exchange
+from trilith.service.mounts.exchange import Exchange, Phase
 from trilith.service.mounts.method_app import Handle, MethodApp
-from trilith.service.mounts.port import MountedApp, MountPlace
+from trilith.service.mounts.open_mount import OpenMount
+from trilith.service.mounts.port import MountPlace
 from trilith.service.mounts.socket import SocketExchange
 from trilith.service.mounts.stack import STACK, MountedStack, ServiceApp
 from trilith.service.spec import ServiceSpec
@@ -34,18 +37,7 @@ from trilith.wire.exchange import EXCHANGE_CONTENT_TYPE, unpack_head
 
 _log: Final = logging.getLogger("trilith.service")
 _GRACE_S: Final = 1.0
-
-
-class OpenMount:
-    """A mount whose application is ready."""
-
-    __slots__ = ("app", "timeout_s", "where")
-
-    def __init__(self, where: str, app: MountedApp, timeout_s: Callable[[str], float]) -> None:
-        """`timeout_s`: the time limit by the path of a request."""
-        self.where = where
-        self.timeout_s = timeout_s
-        self.app = app
+_LEAST_S: Final = 0.1
 
 
 class MountExecution:
@@ -64,6 +56,7 @@ class MountExecution:
         self._in_thread = in_thread
         self._debug = debug
         self._open: dict[str, OpenMount] = {}
+        self._threads: AppThreads | None = None
         self._instance: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -81,13 +74,16 @@ class MountExecution:
         """
         self._instance = instance
         token = current_instance.set(instance)
+        threads = self._threads = AppThreads(spec.options.threads, spec.concurrency, spec.name)
         try:
             for mount in spec.mounts.values():
-                place = MountPlace(path=mount.path, where=mount.where, instance=instance, in_thread=self._in_thread)
+                place = MountPlace(
+                    path=mount.path, where=mount.where, instance=instance, in_thread=self._in_thread, threads=threads
+                )
                 app = await mount.open(place)
                 await app.start()
                 limit_s = max(mount.timeout_s, least_timeout_s)
-                self._open[mount.path] = OpenMount(mount.where, app, _always(limit_s))
+                self._open[mount.path] = OpenMount(mount.where, app, _always(limit_s), spec.concurrency)
             if spec.options.middleware:
                 self._open[STACK] = await self._stacked(spec, handle, least_timeout_s)
         except BaseException:
@@ -113,10 +109,14 @@ class MountExecution:
             below = (limit_s for root, limit_s in limits if path == root or path.startswith(f"{root}/"))
             return max(next(below, spec.options.timeout_s), least_timeout_s)
 
-        return OpenMount(where, stack, timeout_s)
+        return OpenMount(where, stack, timeout_s, spec.concurrency)
 
     async def close(self, timeout_s: float) -> None:
-        """Waits for what goes on after its answer, ends it, then stops the applications, the last one first."""
+        """Waits for what goes on after its answer, ends it, then stops the applications, the last one first.
+
+        `timeout_s`: for all of it. Half is for what goes on, and the applications share what is left in equal parts.
+        """
+        ends_at = time.monotonic() + timeout_s
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s / 2)
         for task in self._tasks:
@@ -124,8 +124,11 @@ class MountExecution:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_GRACE_S)
         while self._open:
+            share_s = max(_LEAST_S, (ends_at - time.monotonic()) / len(self._open))
             _, mount = self._open.popitem()
-            await mount.app.stop(timeout_s / 2)
+            await mount.app.stop(share_s)
+        if self._threads is not None:
+            self._threads.close()
 
     def find(self, call: ServiceCall) -> OpenMount | None:
         """The mount that a call is for; None: it is for none."""
@@ -144,6 +147,8 @@ class MountExecution:
             exchange.leave()
             if mount.app.cancellable:
                 asyncio.get_running_loop().call_later(_GRACE_S, task.cancel)
+            elif call in mount.waiting:
+                task.cancel()
 
         call.abort = leave
         return task, mount.timeout_s(head.raw_path.decode("latin-1"))
@@ -161,7 +166,10 @@ class MountExecution:
     async def _run(self, mount: OpenMount, call: StreamServiceCall, exchange: Exchange) -> None:
         enter(call.context, call.meta.trace)
         current_instance.set(self._instance)
+        exchange.on_finish = mount.answered
         try:
+            if mount.is_full:
+                await mount.wait_for_room(call)
             await mount.app.answer(exchange)
             end_if_forked()
             await exchange.returned(mount.where)
@@ -173,6 +181,8 @@ class MountExecution:
         except USER_ERRORS as error:
             self._failed(mount, call, exchange, error)
         finally:
+            if exchange.phase is Phase.FINISHED:
+                mount.ended()
             self._over(call)
 
     def _failed(self, mount: OpenMount, call: StreamServiceCall, exchange: Exchange, error: BaseException) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from trilith.service.mounts.app_threads import AppThreads
 from trilith.service.mounts.exchange import Exchange
 
 InThread = Callable[..., Awaitable[Any]]
@@ -21,12 +22,14 @@ class MountPlace:
         where: for messages: `Shop: the mount at /ui`.
         instance: of the service.
         in_thread: of the replica.
+        threads: of its WSGI applications.
     """
 
     path: str
     where: str
     instance: Any
     in_thread: InThread
+    threads: AppThreads
 
 
 class MountedApp(Protocol):

@@ -152,7 +152,7 @@ class SocketExchange(Exchange):
             self._call.port.send((), pack_close(code, reason))
         self.phase = Phase.FINISHED
         self._call.finish(ResultMeta(""))
-        self._changed.set()
+        self._finished()
 
     async def returned(self, where: str) -> None:
         """What answers has returned: a websocket that is open is closed.

@@ -1,6 +1,6 @@
 """A WSGI application, mounted (PEP 3333).
 
-Rule 1: it runs in the threads of its service, as its plain methods do: when all are taken, the next request waits.
+Rule 1: it runs in threads of the service's WSGI applications: see `app_threads`.
 Rule 2: what the client does not take is not made: the thread waits. What is not read of the body stays with the client.
 Rule 3: a thread cannot be stopped. When the client goes, its next read or write raises an OSError, its iterable is
     closed, and its place is free when it has ended.
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from trilith.core.forks import end_if_forked
 from trilith.service.codecs.native import Buffer
+from trilith.service.mounts.app_threads import Turn
 from trilith.service.mounts.exchange import ClientGone, Exchange, Phase
 from trilith.service.mounts.port import MountPlace
 from trilith.service.user_errors import USER_ERRORS
@@ -43,7 +44,7 @@ class MountedWsgi:
 
     def __init__(self, app: WsgiApp, place: MountPlace) -> None:
         self._app = app
-        self._in_thread = place.in_thread
+        self._threads = place.threads
 
     async def start(self) -> None:
         """It has no beginning."""
@@ -51,13 +52,7 @@ class MountedWsgi:
     async def answer(self, exchange: Exchange) -> None:
         """Calls it for one request, in a thread."""
         work = _Work(self._app, exchange, asyncio.get_running_loop())
-        running = asyncio.ensure_future(self._in_thread(work.run))
-        try:
-            error = await asyncio.shield(running)
-        except asyncio.CancelledError:
-            exchange.leave()
-            await asyncio.wait({running})  # its place is free when the thread has ended
-            raise
+        error = await self._threads.run(work.run, exchange.leave)
         if error is not None:
             raise error
 
@@ -72,12 +67,14 @@ class _Work:
         self._app = app
         self._exchange = exchange
         self._loop = loop
+        self._turn: Turn | None = None
         self._status = 0
         self._headers: list[tuple[bytes, bytes]] = []
         self._started = False
 
-    def run(self) -> BaseException | None:
+    def run(self, turn: Turn) -> BaseException | None:
         """All of it. What was raised is returned: a future cannot hold every exception."""
+        self._turn = turn
         if self._exchange.gone:  # while it waited for a thread
             return ClientGone()
         try:
@@ -125,7 +122,8 @@ class _Work:
 
     def on_loop(self, steps: Coroutine[Any, Any, Any]) -> Any:
         """What steps on the loop come to."""
-        return asyncio.run_coroutine_threadsafe(steps, self._loop).result()
+        turn = self._turn
+        return asyncio.run_coroutine_threadsafe(steps if turn is None else turn.during(steps), self._loop).result()
 
     def start_response(
         self, status: str, headers: list[tuple[str, str]], exc_info: ExceptionInfo | None = None
