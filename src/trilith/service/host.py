@@ -46,7 +46,8 @@ from trilith.service.failure import explain
 from trilith.service.lifecycle import enter as enter_instance
 from trilith.service.lifecycle import leave as leave_instance
 from trilith.service.local import bound_method, build
-from trilith.service.mounts.execution import MountExecution, OpenMount, check_exchange
+from trilith.service.mounts.execution import MountExecution, check_exchange
+from trilith.service.mounts.open_mount import OpenMount
 from trilith.service.ports import Resolver
 from trilith.service.proxy import ModelProxy
 from trilith.service.spec import ServiceSpec, no_method, spec_of

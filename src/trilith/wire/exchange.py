@@ -26,6 +26,9 @@ from trilith.wire.calls import ResultMeta, pack_meta, unpack_result
 
 EXCHANGE_CONTENT_TYPE: Final = "application/x-trilith-exchange"
 
+ALL: Final = "*"
+"""The name by which a call asks for all of a service, by its path, where middleware stands before it."""
+
 SWITCHING: Final = 101
 """The status of an answer that makes a websocket of a request."""
 

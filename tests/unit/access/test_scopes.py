@@ -39,6 +39,14 @@ def test_no_pattern_takes_long():
         ("model:*", "Ocr.read", False),
         ("/*", "Ocr.read", False),
         ("*", "Ocr.read", True),
+        ("Ocr", "Ocr./ui", True),
+        ("Ocr./ui", "Ocr./ui", True),
+        ("Ocr./ui", "Ocr./ui.old", False),
+        ("Ocr./ui", "Ocr./uis", False),
+        ("Ocr./ui", "Ocr.read", False),
+        ("Ocr./*", "Ocr./ui/two", True),
+        ("Ocr./*", "Ocr.read", False),
+        ("Ocr./", "Ocr./ui", False),
     ],
 )
 def test_methods(scope, method, opens):

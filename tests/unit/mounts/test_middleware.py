@@ -181,6 +181,16 @@ def test_middleware_may_lead_elsewhere_and_an_encoded_path_does_not(mounted):
     assert post(mounted, "/%61dd", {"a": 4})[0] == 404
 
 
+def test_what_is_not_there_is_told_with_the_id_of_the_request(mounted):
+    status, headers, data = post(mounted, "/nowhere")
+    assert (status, headers[b"content-type"]) == (404, b"application/json")
+    assert json.loads(data)["error"] == {
+        "code": "not_found",
+        "message": "Both has nothing at /nowhere",
+        "request_id": "r1",
+    }
+
+
 def test_middleware_that_raises_is_a_failure_of_the_service(mounted, caplog):
     async def scenario(hosted):
         with pytest.raises(ServiceError) as raised:

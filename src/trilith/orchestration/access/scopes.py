@@ -3,6 +3,7 @@
     *                everything
     Ocr              every method of the service Ocr
     Ocr.read         one method; `*` stands for anything: Ocr.read_*
+    Ocr./ui          what is mounted at /ui, with all that lies below it
     model:ocr-*      inference with models of such names, and what is said of them; not to load or unload them
     /v2/*            whatever has such a path, over HTTP or gRPC (/inference.GRPCInferenceService/*)
 
@@ -18,7 +19,7 @@ from typing import Final
 
 from trilith.errors import InvalidConfig
 
-_SCOPE: Final = re.compile(r"\*|/[\x21-\x7e]*|model:[\x21-\x7e]+|[A-Za-z_*][A-Za-z0-9_.*-]*")
+_SCOPE: Final = re.compile(r"\*|/[\x21-\x7e]*|model:[\x21-\x7e]+|[A-Za-z_*][A-Za-z0-9_.*-]*(?:\./[\x21-\x7e]*)?")
 _LONGEST: Final = 300
 _AMBIGUOUS: Final = re.compile(r"//|\\|%2f|%5c|/(?:\.|%2e){1,2}(?:/|;|$)", re.IGNORECASE)
 _MODEL: Final = "model:"
@@ -72,6 +73,8 @@ class Scopes:
                 self._paths.append(Glob(word))
             elif word.startswith(_MODEL):
                 self._models.append(Glob(word.removeprefix(_MODEL)))
+            elif "/" in word:
+                self._methods.append(Glob(word))
             else:
                 self._methods += [Glob(word), Glob(f"{word}.*")]
 
@@ -103,7 +106,7 @@ def checked_scope(word: str, where: str) -> str:
     """
     if len(word) > _LONGEST or not _SCOPE.fullmatch(word):
         raise InvalidConfig(
-            f"{where}: a scope is '*', a method ('Ocr.read', 'Ocr.*', 'Ocr'), a model ('model:ocr-*') or a path"
+            f"{where}: a scope is '*', a method ('Ocr.read', 'Ocr.*', 'Ocr'), a mount ('Ocr./ui'), a model ('model:ocr-*') or a path"
             f" ('/v2/*'), got {word!r:.100}"
         )
     return word

@@ -7,12 +7,10 @@ Rule: the longest mount that the path begins with, by whole segments of the path
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from trilith.orchestration.deployments import MethodRoute
-
-_STACK: Final = "*"
-"""All of a service, behind its middleware: `trilith.service.mounts.stack.STACK`."""
+from trilith.wire.exchange import ALL
 
 
 class Mounted(NamedTuple):
@@ -47,12 +45,12 @@ class MountTable:
         behind: Mapping[str, MethodRoute] | None = None,
     ) -> None:
         self._is_own = is_own
-        self._exact = {path: Mounted(route, "", _STACK) for path, route in (behind or {}).items()}
+        self._exact = {path: Mounted(route, "", ALL) for path, route in (behind or {}).items()}
         longest_first = sorted(mounts, key=lambda mount: len(mount[0]), reverse=True)
         if behind is None:
             self._mounts = [(path, Mounted(route, path, path or "/")) for path, route in longest_first]
         else:
-            self._mounts = [(path, Mounted(route, "", _STACK)) for path, route in longest_first]
+            self._mounts = [(path, Mounted(route, "", ALL)) for path, route in longest_first]
         self.paths = [*self._exact, *(path or "/" for path, _ in self._mounts)]
 
     def find(self, path: str) -> Mounted | None:

@@ -23,7 +23,7 @@ from trilith.core.context import Context
 from trilith.core.timeline import Timeline
 from trilith.errors import NotFound, TrilithError
 from trilith.service.call import Outcome, ServiceCall
-from trilith.service.client.hosted_stream import HostedStream
+from trilith.service.streams.hosted_stream import HostedStream
 from trilith.service.client.retries import Answered, Refused
 from trilith.service.codecs import media
 from trilith.service.codecs.native import Buffer

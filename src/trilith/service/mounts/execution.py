@@ -28,12 +28,12 @@ from trilith.service.mounts.method_app import Handle, MethodApp
 from trilith.service.mounts.open_mount import OpenMount
 from trilith.service.mounts.port import MountPlace
 from trilith.service.mounts.socket import SocketExchange
-from trilith.service.mounts.stack import STACK, MountedStack, ServiceApp
+from trilith.service.mounts.stack import MountedStack, ServiceApp
 from trilith.service.spec import ServiceSpec
 from trilith.service.streams.call import StreamServiceCall
 from trilith.service.tracing import enter
 from trilith.service.user_errors import USER_ERRORS, from_outside
-from trilith.wire.exchange import EXCHANGE_CONTENT_TYPE, unpack_head
+from trilith.wire.exchange import ALL, EXCHANGE_CONTENT_TYPE, unpack_head
 
 _log: Final = logging.getLogger("trilith.service")
 _GRACE_S: Final = 1.0
@@ -85,7 +85,7 @@ class MountExecution:
                 limit_s = max(mount.timeout_s, least_timeout_s)
                 self._open[mount.path] = OpenMount(mount.where, app, _always(limit_s), spec.concurrency)
             if spec.options.middleware:
-                self._open[STACK] = await self._stacked(spec, handle, least_timeout_s)
+                self._open[ALL] = await self._stacked(spec, handle, least_timeout_s)
         except BaseException:
             await self.close(_GRACE_S)
             raise

@@ -18,7 +18,7 @@ from trilith.core.context import Context, current_context
 from trilith.core.timeline import Timeline
 from trilith.errors import MethodNotAllowed, NotAcceptable, TrilithError, UnsupportedMediaType
 from trilith.service.call import Outcome, ServiceCall
-from trilith.service.client.hosted_stream import HostedStream
+from trilith.service.streams.hosted_stream import HostedStream
 from trilith.service.codecs.native import Buffer
 from trilith.service.mounts.exchange import ClientGone
 from trilith.service.spec import MethodSpec

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
-import orjson
-
+from trilith.core.context import current_context
 from trilith.core.foreign import named_error
 from trilith.errors import NotFound, SetupError
 from trilith.service.mounts.asgi import HttpMessages, MountedAsgi, scope_of
@@ -26,9 +25,7 @@ from trilith.service.mounts.relayed import RelayedExchange, RelayedSocket
 from trilith.service.mounts.socket import SocketExchange
 from trilith.service.mounts.socket_messages import SocketMessages
 from trilith.service.user_errors import USER_ERRORS
-
-STACK: Final = "*"
-"""The name by which a call asks for all of a service, by its path."""
+from trilith.wire.http_status import error_body
 
 
 class ServiceApp:
@@ -147,7 +144,8 @@ async def _not_found(scope: Any, send: Any, error: NotFound) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close"})
         return
-    body = orjson.dumps({"error": {"code": error.code, "message": error.message}})
+    found = current_context.get()
+    body = error_body(error, "" if found is None else found.request_id)
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 404, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -31,19 +31,21 @@ _OF_ONE_CONNECTION: Final = frozenset(
         b"upgrade",
     }
 )
+_HIGHEST_STATUS: Final = 599
+_OF_EVERY_MESSAGE: Final = frozenset({b"content-length", b"host"})
 
 
 def end_to_end(headers: Sequence[Header]) -> list[Header]:
     """The headers that go on to the next one: without those of one connection, and those that `Connection` names.
 
-    `headers`: names in lower case. The content's length stays.
+    `headers`: names in lower case. What every message needs stays, whatever `Connection` says.
     """
     named = {
         name.strip().lower()
         for key, value in headers
         if key == b"connection"
         for name in value.split(b",")
-        if name.strip().lower() != b"content-length"
+        if name.strip().lower() not in _OF_EVERY_MESSAGE
     }
     return [(key, value) for key, value in headers if key not in _OF_ONE_CONNECTION and key not in named]
 
@@ -74,6 +76,7 @@ class RelayedAnswer:
         self._has_body = has_body
         self._head_bytes = 0
         self._extra = False
+        self._wrong = ""
         self._chunks: list[bytes] = []
         self._parser = httptools.HttpResponseParser(self)
 
@@ -95,6 +98,8 @@ class RelayedAnswer:
             self.upgraded, self.rest = True, octets[upgrade.args[0] :]
         except httptools.HttpParserError as error:
             self._is_no_http(error)
+        if self._wrong:
+            raise ValueError(f"the answer is no HTTP: {self._wrong}")
         chunks, self._chunks = self._chunks, []
         return chunks
 
@@ -127,6 +132,9 @@ class RelayedAnswer:
         """For the parser."""
         status = self._parser.get_status_code()
         if self._extra or (status < 200 and status != 101):
+            return
+        if status > _HIGHEST_STATUS:
+            self._wrong = f"its status is {status}, which is none of HTTP"
             return
         self.status = status
         if not self._has_body:
