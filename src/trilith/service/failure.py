@@ -4,15 +4,17 @@ Rule 1: Trilith's own errors pass with their code. Everything else is logged her
 told where to look: a message of a user's exception may hold what no client should read.
 Rule 2: whoever made a call is to blame for it. When a method calls another service, a model or a server, and lets out
 that its call was refused, the method is at fault, not its own caller, who gets what he gets for any failure. That there
-was no room or no time is nobody's fault and passes with its code.
+was no room or no time is nobody's fault and passes with its code. What the items raise that a method gives to a call
+is an error of the method itself.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+from collections.abc import AsyncIterable, AsyncIterator
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from trilith.core.foreign import error_text, named_error
 from trilith.core.own_frames import own_traceback
@@ -20,6 +22,7 @@ from trilith.errors import CallerError, InvalidInput, ServiceError, SetupError, 
 
 _log: Final = logging.getLogger("trilith.service")
 _CALLS: Final = "__trilith_calls__"
+_GIVEN: Final = "__trilith_given__"
 
 
 class Calling:
@@ -37,13 +40,46 @@ class Calling:
     def __enter__(self) -> None:
         return None
 
+    def given(self, items: AsyncIterable[Any]) -> AsyncIterator[Any]:
+        """Items that are given to the call: what they raise is not marked as the call's."""
+        return _Given(items, self._callee)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, TrilithError):
+            if vars(error).get(_GIVEN) == self._callee:
+                del vars(error)[_GIVEN]
+                return
             calls = _calls(error)
             if calls[:1] != (self._callee,):  # one error may fail several calls of a batch
                 vars(error)[_CALLS] = (self._callee, *calls)
+
+
+class _Given:
+    """Items that a call is given."""
+
+    __slots__ = ("_callee", "_items")
+
+    def __init__(self, items: AsyncIterable[Any], callee: str) -> None:
+        self._items = aiter(items)
+        self._callee = callee
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await anext(self._items)
+        except TrilithError as error:
+            vars(error)[_GIVEN] = self._callee
+            raise
+
+    async def aclose(self) -> None:
+        """Closes them, if they can be."""
+        close = getattr(self._items, "aclose", None)
+        if close is not None:
+            await close()
 
 
 def _calls(error: TrilithError) -> tuple[str, ...]:

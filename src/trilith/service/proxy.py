@@ -62,7 +62,10 @@ class ServiceProxy:
             if signature.taken is not None:
                 in_thread = running_loop() is None
                 args, kwargs = put_in(
-                    signature, args, kwargs, lambda given: as_asynchronous(given, in_thread=in_thread)
+                    signature,
+                    args,
+                    kwargs,
+                    lambda given: calling.given(as_asynchronous(given, in_thread=in_thread)),
                 )
             return await_or_block(lambda: send(args, kwargs), home, where)
 
@@ -92,7 +95,9 @@ class ServiceProxy:
             here = running_loop()
             if direct is not None and here is None:
                 return direct.call_here(name, args, kwargs)
-            args, kwargs = put_in(signature, args, kwargs, lambda given: as_asynchronous(given, in_thread=here is None))
+            args, kwargs = put_in(
+                signature, args, kwargs, lambda given: calling.given(as_asynchronous(given, in_thread=here is None))
+            )
             if here is not None and (home is None or home is here):
                 return items(args, kwargs)
             there = home if home is not None else background.loop()

@@ -102,7 +102,13 @@ def test_a_switch_of_protocols_leaves_what_follows():
 
 @pytest.mark.parametrize(
     "octets",
-    [b"HTTP/1.1 600 Odd\r\ncontent-length: 0\r\n\r\n", b"HTTP/1.1 999 Odd\r\n\r\n", b"HELLO\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", b"\x16\x03\x01\x02\x00"]
+    [
+        b"HTTP/1.1 600 Odd\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 999 Odd\r\n\r\n",
+        b"HELLO\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00",
+    ],
 )
 def test_what_is_no_http_is_said_to_be_none(octets):
     with pytest.raises(ValueError, match="no HTTP"):

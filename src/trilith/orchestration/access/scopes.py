@@ -106,7 +106,7 @@ def checked_scope(word: str, where: str) -> str:
     """
     if len(word) > _LONGEST or not _SCOPE.fullmatch(word):
         raise InvalidConfig(
-            f"{where}: a scope is '*', a method ('Ocr.read', 'Ocr.*', 'Ocr'), a mount ('Ocr./ui'), a model ('model:ocr-*') or a path"
-            f" ('/v2/*'), got {word!r:.100}"
+            f"{where}: a scope is '*', a method ('Ocr.read', 'Ocr.*', 'Ocr'), a mount ('Ocr./ui'), a model"
+            f" ('model:ocr-*') or a path ('/v2/*'), got {word!r:.100}"
         )
     return word
