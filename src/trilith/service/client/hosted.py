@@ -23,7 +23,6 @@ from trilith.core.context import Context
 from trilith.core.timeline import Timeline
 from trilith.errors import NotFound, TrilithError
 from trilith.service.call import Outcome, ServiceCall
-from trilith.service.streams.hosted_stream import HostedStream
 from trilith.service.client.retries import Answered, Refused
 from trilith.service.codecs import media
 from trilith.service.codecs.native import Buffer
@@ -34,6 +33,7 @@ from trilith.service.remote import RemoteServiceCaller
 from trilith.service.spec import ServiceSpec, spec_of
 from trilith.service.streams.call import StreamServiceCall
 from trilith.service.streams.formats import streamed_types
+from trilith.service.streams.hosted_stream import HostedStream
 from trilith.wire.calls import CallMeta, ResultMeta
 from trilith.wire.stream_formats import SSE, event
 

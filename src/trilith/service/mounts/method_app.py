@@ -18,12 +18,12 @@ from trilith.core.context import Context, current_context
 from trilith.core.timeline import Timeline
 from trilith.errors import MethodNotAllowed, NotAcceptable, TrilithError, UnsupportedMediaType
 from trilith.service.call import Outcome, ServiceCall
-from trilith.service.streams.hosted_stream import HostedStream
 from trilith.service.codecs.native import Buffer
 from trilith.service.mounts.exchange import ClientGone
 from trilith.service.spec import MethodSpec
 from trilith.service.streams.call import StreamServiceCall
 from trilith.service.streams.formats import streamed_types, taken_types
+from trilith.service.streams.hosted_stream import HostedStream
 from trilith.wire.accept import best
 from trilith.wire.call_headers import CallHeaders, read_headers
 from trilith.wire.calls import CallMeta, ResultMeta, unpack_result
