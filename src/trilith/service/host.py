@@ -75,10 +75,12 @@ class ServiceHost:
         debug: bool = False,
         uploads: Path | None = None,
         least_timeout_s: float = 0.0,
+        stream_keep_alive_s: float = 0.0,
     ) -> None:
         """Takes the service and what its references mean; `uploads` is where files of callers are kept meanwhile.
 
         `least_timeout_s`: methods get so much time though they declare less, for who stands at a breakpoint.
+        `stream_keep_alive_s`: streams of events behind middleware get a comment when silent for so long; 0 for never.
         """
         self.spec = service if isinstance(service, ServiceSpec) else spec_of(service)
         self.instance: Any = None
@@ -94,7 +96,7 @@ class ServiceHost:
         self._stopped = False
         self._batches = BatchExecution(self._fail, self._in_thread)
         self._streams = StreamExecution(self, self._in_thread)
-        self._mounts = MountExecution(self._end, self._in_thread, debug=debug)
+        self._mounts = MountExecution(self._end, self._in_thread, debug=debug, keep_alive_s=stream_keep_alive_s)
         self._entered = False
 
     @property

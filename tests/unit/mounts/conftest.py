@@ -113,9 +113,9 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 def mounted() -> Callable[..., Any]:
     """Runs a scenario against a hosted service."""
 
-    def run(service: Any, scenario: Callable[[HostedMounts], Any]) -> Any:
+    def run(service: Any, scenario: Callable[[HostedMounts], Any], **options: Any) -> Any:
         async def main() -> Any:
-            host = ServiceHost(service, InProcessResolver(home=asyncio.get_running_loop()))
+            host = ServiceHost(service, InProcessResolver(home=asyncio.get_running_loop()), **options)
             await host.start()
             try:
                 return await asyncio.wait_for(scenario(HostedMounts(host)), 20)

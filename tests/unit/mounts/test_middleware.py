@@ -60,6 +60,7 @@ async def some_page(scope, receive, send):
 
 
 class Seen:
+    goes_on: asyncio.Event
     blocked = threading.Event()
     cancelled = 0
 
@@ -90,6 +91,12 @@ class Both:
             yield number
         if fail:
             raise InvalidInput("midway")
+
+    @trilith.api
+    async def quiet(self) -> AsyncIterator[int]:
+        yield 1
+        await Seen.goes_on.wait()
+        yield 2
 
     @trilith.api
     def total(self, numbers: Iterator[int]) -> int:
@@ -167,6 +174,29 @@ def test_streams_are_framed_as_without_middleware(mounted):
     assert failed.startswith(b'0\n{"error":{"code":"invalid_input","message":"midway"')
     items = ((b"content-type", b"application/jsonl"),)
     assert post(mounted, "/total", headers=items, body=b"1\n2\n3\n")[2] == b"6"
+
+
+@pytest.mark.parametrize("accept", [b"text/event-stream", b"application/jsonl"])
+def test_a_stream_that_is_silent_says_that_it_goes_on_where_its_form_has_words_for_it(mounted, accept):
+    async def scenario(hosted):
+        Seen.goes_on = asyncio.Event()
+        headers = (*JSON, (b"accept", accept))
+        request = hosted.ask("*", "/quiet", method="POST", headers=headers, body=b"{}")
+        seen = await request.pieces(1)
+        if accept == b"text/event-stream":
+            seen += await request.pieces(2)
+        else:
+            await asyncio.sleep(0.05)
+            assert not request.port.sent
+        Seen.goes_on.set()
+        return b"".join(seen), (await request.whole())[2]
+
+    first, rest = mounted(Both, scenario, stream_keep_alive_s=0.01)
+    if accept == b"text/event-stream":
+        assert first == b"data: 1\n\n:\n\n:\n\n"
+        assert rest.replace(b":\n\n", b"") == b"data: 2\n\n"
+    else:
+        assert (first, rest) == (b"1\n", b"2\n")
 
 
 def test_mounts_of_both_kinds_stand_behind_it(mounted):

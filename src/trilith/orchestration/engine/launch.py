@@ -80,6 +80,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
         log: what is logged, and how.
         data_log: what of the data of requests is kept.
         snapshot: file with the source of the revision; "" for what lies on disk.
+        stream_keep_alive_s: as of the gateway, for streams that it does not write itself.
     """
 
     target: str
@@ -95,6 +96,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     data_log: DataLogOptions = DataLogOptions()
     access: str = ""
     snapshot: str = ""
+    stream_keep_alive_s: float = 0.0
 
 
 class SpareArguments(msgspec.Struct, frozen=True, kw_only=True):

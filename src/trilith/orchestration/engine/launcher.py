@@ -187,6 +187,7 @@ class Launcher:
         """
         options = self._options
         arguments = WorkerArguments(
+            stream_keep_alive_s=self._options.stream_keep_alive_s,
             target=options.target,
             folder=self._folder,
             service=service,

@@ -12,7 +12,6 @@ import asyncio
 import math
 import time
 from collections.abc import Sequence
-from typing import Final
 
 from trilith.core.timeline import Timeline
 from trilith.errors import CapacityError, TrilithError
@@ -23,18 +22,13 @@ from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, answer_head
 from trilith.orchestration.engine.stream_calls import StreamCall
-from trilith.orchestration.engine.stream_choice import check_body, chosen_format
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TimelineShelf
 from trilith.wire.call_headers import CallHeaders
 from trilith.wire.calls import pack_call, unpack_result
 from trilith.wire.http_status import error_body, http_status
+from trilith.wire.stream_answers import STREAM_HEADERS, Silence, check_items, chosen_type
 from trilith.wire.stream_formats import FORMATS, StreamFormat
-
-_HEADERS: Final = (
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-)  # proxies must pass it on as it comes
 
 
 class HttpStreams:
@@ -64,9 +58,10 @@ class HttpStreams:
             NotAcceptable: the client takes no form in which the items could be sent.
             UnsupportedMediaType: the body is no stream of items that the method reads.
         """
-        form = chosen_format(route, headers.accept) if route.streams_out else None
+        where = f"{route.service}.{route.method}"
+        form = chosen_type(headers.accept, route.offers, where) if route.streams_out else None
         if route.takes:
-            check_body(route, headers.content_type)
+            check_items(headers.content_type, route.takes, where)
         sink = HttpStreamSink(request, self._router, self._timelines, form, keep_alive_s=self._keep_alive_s)
         span, forwarded = None, headers.forwarded
         if self._tracer is not None:
@@ -123,9 +118,9 @@ class HttpStreamSink:
         "_promised",
         "_request",
         "_router",
+        "_silence",
         "_timelines",
         "_timer",
-        "_wrote_at",
     )
 
     def __init__(
@@ -148,7 +143,7 @@ class HttpStreamSink:
         self._held: list[int] = []
         self._keep_alive_s = keep_alive_s
         self._timer: asyncio.TimerHandle | None = None
-        self._wrote_at = 0.0
+        self._silence: Silence | None = None
         self._promised = ""
         self._over: asyncio.Event | None = None
         self._ended = False
@@ -196,7 +191,8 @@ class HttpStreamSink:
             return
         buffers = item.buffers
         roomy = self._answer.write(self._form.item(bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)))
-        self._wrote_at = call.last_item_at
+        if self._silence is not None:
+            self._silence.wrote_at = call.last_item_at
         if roomy and not self._held:
             call.passed(item.size_bytes)
             return
@@ -241,7 +237,7 @@ class HttpStreamSink:
     def _begin(self, call: StreamCall, meta: bytes) -> bool:
         """Sends the head. `meta`: what the method said of it, if anything: of its first item, or of its end."""
         _, status, said = answer_head(unpack_result(meta)) if meta else (b"", 200, ())
-        headers: tuple[tuple[bytes, bytes], ...] = (*_HEADERS, *said)
+        headers: tuple[tuple[bytes, bytes], ...] = (*STREAM_HEADERS, *said)
         if call.trace:
             self._promised, header = self._timelines.promise()
             headers = (*headers, header)
@@ -249,19 +245,21 @@ class HttpStreamSink:
         self._answer = self._request.begin(status, content_type=kind, headers=headers)
         if self._answer is None:
             return False
-        if self._keep_alive_s and self._form is not None and self._form.keep_alive:
-            self._wrote_at = time.monotonic()
+        silence = Silence(self._form, self._keep_alive_s, time.monotonic())
+        if not silence.may_last:
+            self._silence = silence
             self._timer = asyncio.get_running_loop().call_later(self._keep_alive_s, self._keep_alive)
         return True
 
     def _keep_alive(self) -> None:
-        if self._answer is None or self._form is None:
+        answer, silence = self._answer, self._silence
+        if answer is None or silence is None:
             return
         now = time.monotonic()
-        if now - self._wrote_at >= self._keep_alive_s and not self._held:
-            self._answer.write(self._form.keep_alive)
-            self._wrote_at = now
-        later_s = max(0.001, self._wrote_at + self._keep_alive_s - now) if not self._held else self._keep_alive_s
+        if silence.is_over(now) and not self._held:
+            answer.write(silence.comment)
+            silence.wrote_at = now
+        later_s = self._keep_alive_s if self._held else silence.left_s(now)
         self._timer = asyncio.get_running_loop().call_later(later_s, self._keep_alive)
 
     def _respond(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:

@@ -127,6 +127,7 @@ class Worker:
             debug=self._arguments.debug,
             uploads=Path(self._arguments.uploads),
             least_timeout_s=PATIENCE_S if self._inline else 0.0,
+            stream_keep_alive_s=self._arguments.stream_keep_alive_s,
         )
         self._served = ServedCalls(self._host)
         self._counting = CountingReplica(

@@ -47,11 +47,18 @@ class MountExecution:
         over: called when the work on a call has ended, or its answer.
         in_thread: runs functions in threads of the replica.
         debug: whether clients may see what an application raised.
+        keep_alive_s: streams of events of methods behind middleware get a comment when silent for so long; 0 for never.
     """
 
     def __init__(
-        self, over: Callable[[ServiceCall], None], in_thread: Callable[..., Awaitable[Any]], *, debug: bool
+        self,
+        over: Callable[[ServiceCall], None],
+        in_thread: Callable[..., Awaitable[Any]],
+        *,
+        debug: bool,
+        keep_alive_s: float,
     ) -> None:
+        self._keep_alive_s = keep_alive_s
         self._over = over
         self._in_thread = in_thread
         self._debug = debug
@@ -96,7 +103,8 @@ class MountExecution:
         methods = {path: method for method in spec.methods.values() for path in method.routes}
         apps = {path: mount.app for path, mount in self._open.items()}
         where = f"{spec.name}: its middleware"
-        inner = ServiceApp(spec.name, {path: MethodApp(method, handle) for path, method in methods.items()}, apps)
+        made = {path: MethodApp(method, handle, keep_alive_s=self._keep_alive_s) for path, method in methods.items()}
+        inner = ServiceApp(spec.name, made, apps)
         stack = MountedStack(spec.options.middleware, inner, where)
         await stack.start()
 

@@ -16,7 +16,7 @@ import msgspec
 
 from trilith.core.context import Context, current_context
 from trilith.core.timeline import Timeline
-from trilith.errors import MethodNotAllowed, NotAcceptable, TrilithError, UnsupportedMediaType
+from trilith.errors import MethodNotAllowed, TrilithError
 from trilith.service.call import Outcome, ServiceCall
 from trilith.service.codecs.native import Buffer
 from trilith.service.mounts.exchange import ClientGone
@@ -24,17 +24,16 @@ from trilith.service.spec import MethodSpec
 from trilith.service.streams.call import StreamServiceCall
 from trilith.service.streams.formats import streamed_types, taken_types
 from trilith.service.streams.hosted_stream import HostedStream
-from trilith.wire.accept import best
 from trilith.wire.call_headers import CallHeaders, read_headers
 from trilith.wire.calls import CallMeta, ResultMeta, unpack_result
 from trilith.wire.http_status import error_body, http_status, retry_after
+from trilith.wire.stream_answers import STREAM_HEADERS, Silence, check_items, chosen_type
 from trilith.wire.stream_formats import FORMATS, StreamFormat
 
 Handle = Callable[[ServiceCall], None]
 """Runs a call: `ServiceHost.handle`."""
 
 _JSON: Final = "application/json"
-_STREAM_HEADERS: Final = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 
 
 class MethodApp:
@@ -43,9 +42,11 @@ class MethodApp:
     Args:
         method: which.
         handle: runs its calls.
+        keep_alive_s: a stream of events that is silent for so long gets a comment; 0 for never.
     """
 
-    def __init__(self, method: MethodSpec, handle: Handle) -> None:
+    def __init__(self, method: MethodSpec, handle: Handle, *, keep_alive_s: float = 0.0) -> None:
+        self._keep_alive_s = keep_alive_s
         self._method = method
         self._handle = handle
 
@@ -119,18 +120,10 @@ class MethodApp:
         form: StreamFormat | None = None
         kind = ""
         if signature.streams:
-            offers = streamed_types(signature.result)
-            kind = best(headers.accept, offers) or ""
-            if not kind:
-                raise NotAcceptable(f"{where} streams {', '.join(offers)}; got accept: {headers.accept[:200]}")
+            kind = chosen_type(headers.accept, streamed_types(signature.result), where)
             form = FORMATS[kind]
         if signature.taken is not None:
-            takes = taken_types(signature.taken.value)
-            given = headers.content_type.partition(";")[0].strip().lower()
-            if given not in takes:
-                raise UnsupportedMediaType(
-                    f"{where} takes a stream of items as the body: {', '.join(takes)}; got {given or 'no Content-Type'}"
-                )
+            check_items(headers.content_type, taken_types(signature.taken.value), where)
         meta, context = self._meta(scope, headers)
         stream = HostedStream()
         body = b"" if signature.taken is not None else await _whole(receive)
@@ -148,7 +141,7 @@ class MethodApp:
 
     async def _items(self, stream: HostedStream, answer: _Answer, form: StreamFormat | None, kind: str) -> None:
         try:
-            while (item := await stream.item()) is not None:
+            while (item := await self._next(stream, answer, form)) is not None:
                 if form is not None:
                     await answer.piece(form.item(b"".join(item)), kind, stream.said)
         except TrilithError as error:
@@ -164,6 +157,19 @@ class MethodApp:
             if not answer.begun:
                 await answer.begin(kind, (result.status, result.headers))
             await answer.end()
+
+    async def _next(self, stream: HostedStream, answer: _Answer, form: StreamFormat | None) -> Sequence[Buffer] | None:
+        """The next item. While it does not come, the client is told that the stream goes on."""
+        silence = Silence(form, self._keep_alive_s, time.monotonic())
+        if silence.may_last or not answer.begun:
+            return await stream.item()
+        while True:
+            try:
+                async with asyncio.timeout(silence.left_s(time.monotonic())):
+                    return await stream.item()
+            except TimeoutError:
+                await answer.comment(silence.comment)
+                silence.wrote_at = time.monotonic()
 
 
 class _Answer:
@@ -208,7 +214,7 @@ class _Answer:
     async def begin(self, kind: str, said: tuple[int, Iterable[tuple[str, str]]]) -> None:
         """The head of a stream."""
         self.begun = True
-        headers = [(b"content-type", kind.encode("latin-1")), *_STREAM_HEADERS, *_pairs(said[1])]
+        headers = [(b"content-type", kind.encode("latin-1")), *STREAM_HEADERS, *_pairs(said[1])]
         await self._send({"type": "http.response.start", "status": said[0], "headers": headers})
 
     async def piece(self, data: bytes, kind: str, said: bytes) -> None:
@@ -216,6 +222,10 @@ class _Answer:
         if not self.begun:
             told = unpack_result(said) if said else ResultMeta("")
             await self.begin(kind, (told.status, told.headers))
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def comment(self, data: bytes) -> None:
+        """What stands between the items of a stream and is none."""
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self) -> None:

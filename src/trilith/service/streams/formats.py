@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from trilith.errors import NotAcceptable
 from trilith.service.codecs import media
 from trilith.service.signature import Kind, ValueType
-from trilith.wire.accept import best
+from trilith.wire.stream_answers import chosen_type
 from trilith.wire.stream_formats import BYTES, FORMATS, JSON_LINES, ND_JSON, SSE, TEXT
 
 LINES: Final = frozenset({JSON_LINES, ND_JSON})
@@ -51,7 +50,4 @@ def payload_type(accept: str | None, offered: tuple[str, ...], where: str) -> st
     """
     if accept == media.JSON:  # a front that frames items by itself
         return media.JSON
-    chosen = best(accept, offered)
-    if chosen is None:
-        raise NotAcceptable(f"{where} streams {', '.join(offered)}; got accept: {accept}")
-    return FORMATS[chosen].payload
+    return FORMATS[chosen_type(accept, offered, where)].payload
