@@ -14,14 +14,17 @@ OFFERS = (SSE, JSON_LINES)
 
 
 @pytest.mark.parametrize(
-    ("accept", "chosen"), [(None, SSE), ("*/*", SSE), (JSON_LINES, JSON_LINES), (f"{SSE};q=0.1, {JSON_LINES}", JSON_LINES)]
+    ("accept", "chosen"),
+    [(None, SSE), ("*/*", SSE), (JSON_LINES, JSON_LINES), (f"{SSE};q=0.1, {JSON_LINES}", JSON_LINES)],
 )
 def test_the_client_chooses(accept, chosen):
     assert chosen_type(accept, OFFERS, "Words.count") == chosen
 
 
 def test_what_is_not_offered_and_not_taken_is_said_with_what_is():
-    with pytest.raises(NotAcceptable, match=r"Words\.count streams text/event-stream, application/jsonl; got accept: a/b"):
+    with pytest.raises(
+        NotAcceptable, match=r"Words\.count streams text/event-stream, application/jsonl; got accept: a/b"
+    ):
         chosen_type("a/b", OFFERS, "Words.count")
     check_items("Application/JSONL; charset=utf-8", OFFERS, "Words.total")
     with pytest.raises(UnsupportedMediaType, match=r"Words\.total takes .* as the body: .*; got no Content-Type"):
