@@ -149,8 +149,11 @@ def service(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 def _check_health_options(spec: ServiceSpec, options: dict[str, Any]) -> None:
     given = next((name for name in options if name.startswith("health_")), None)
     asked = spec.command is not None or has_hook(spec.target, IS_READY) or has_hook(spec.target, IS_ALIVE)
+    asked = asked or bool(spec.mounts or spec.options.middleware)  # whose lifespans are looked at
     if given is not None and not asked:
-        raise InvalidConfig(f"{spec.name}: {given} has no effect in a service without {IS_READY} or {IS_ALIVE}")
+        raise InvalidConfig(
+            f"{spec.name}: {given} has no effect in a service without {IS_READY}, {IS_ALIVE}, mounts and middleware"
+        )
 
 
 def _class_spec(target: type, options: ServiceOptions) -> ServiceSpec:

@@ -104,6 +104,10 @@ class ServiceHost:
         """Calls that hold a slot now."""
         return len(self._active)
 
+    def why_not(self) -> str:
+        """Why a part of it does not work any more, as a sentence: a mount, or the middleware; "" while all do."""
+        return self._mounts.why_not()
+
     async def start(self) -> None:
         """Builds the instance in a thread, then its codecs, dependencies, models and command; then enters it.
 

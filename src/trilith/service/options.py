@@ -89,7 +89,8 @@ class ServiceOptions:
             512 where applications are mounted.
         max_waiting: how many calls may wait while no replica has room; one more is refused with `queue_full`. Each
             batched method has a queue of that bound for itself, all other methods share one.
-        health_interval_s: seconds between two questions to `__is_ready__` and `__is_alive__`, where there are any.
+        health_interval_s: seconds between two questions to `__is_ready__` and `__is_alive__`, and two looks at mounts
+            and middleware, where there are any.
         health_timeout_s: seconds in which they have to answer.
         health_failures: times in a row that `__is_alive__` says no before the process is replaced.
         proto: a `.proto` file (or a descriptor set, `.binpb`) that is served as it stands over gRPC; the path is

@@ -156,6 +156,7 @@ def test_errors_of_methods_have_their_statuses(mounted, path, value, headers, st
     assert text in data.decode()
     assert fields[b"x-mark"] == b"plain"
     assert b"secret" not in data
+    assert json.loads(data)["error"]["request_id"] == "r1"
 
 
 def test_other_verbs_are_refused(mounted):

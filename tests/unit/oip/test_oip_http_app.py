@@ -8,7 +8,7 @@ import pytest
 from oip_fakes import FLOATS, FakeClock, FakeHttpRequest, FakeModel, FakeRuntime
 
 from trilith.core.request import InferResponse
-from trilith.errors import DeadlineExceeded, ModelError, PayloadTooLarge, QueueFull, QueueTimeout
+from trilith.errors import DeadlineExceeded, InvalidInput, ModelError, PayloadTooLarge, QueueFull, QueueTimeout
 from trilith.runtime import ModelSpec
 from trilith.runtime.handle import ModelHandle
 from trilith.runtime.life import ModelEvent
@@ -546,3 +546,20 @@ def test_a_large_answer_that_cannot_be_compressed_is_an_error_and_not_silence(ap
     assert request.status == 500
     assert "could not be encoded" in json.loads(request.answer)["error"]
     assert _in_flight(metrics) == 0
+
+
+@pytest.mark.parametrize("has_clients", [True, False])
+def test_what_has_no_path_is_refused_in_the_form_of_models_where_there_may_be_clients_of_them(runtime, has_clients):
+    app = OipHttp(runtime, has_clients=has_clients)
+    error = InvalidInput("it is no HTTP")
+
+    def told(path):
+        status, body = app.error_form(FakeHttpRequest("GET", path), error, 400)
+        assert status == 400
+        return json.loads(body)["error"]
+
+    assert (told("") == "it is no HTTP") == has_clients
+    if not has_clients:
+        assert {"code": "invalid_input", "message": "it is no HTTP"}.items() <= told("").items()
+    assert told("/v2/models/m") == "it is no HTTP"
+    assert told("/other")["message"] == "it is no HTTP"

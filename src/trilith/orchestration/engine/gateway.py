@@ -118,7 +118,12 @@ class Gateway:
         self._metrics.add_source(self._programs)
         timelines = TimelineShelf()
         oip_http = OipHttp(
-            self._runtime, metrics=requests, timelines=timelines, tracer=self._tracer, options=arguments.protocol
+            self._runtime,
+            metrics=requests,
+            timelines=timelines,
+            tracer=self._tracer,
+            options=arguments.protocol,
+            has_clients=bool(arguments.repositories),
         )
         oip_grpc = OipGrpc(
             self._runtime, metrics=requests, timelines=timelines, tracer=self._tracer, options=arguments.protocol

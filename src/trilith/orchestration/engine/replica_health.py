@@ -4,7 +4,7 @@ Rule 1: a replica is not ready at the first no, and ready again at the first yes
     that it is not alive: replacing it costs more than one answer that came too late.
 Rule 2: each change is told once, with the reason.
 Rule 3: the process of a command has a say as the instance has: it is not ready when it says so, and of no use when it
-    is silent again and again.
+    is silent again and again. So has the host, of applications that it was given and that have failed since.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class ReplicaHealth:
         on_ready: told when it is ready and was not, or the reverse, and why not.
         on_dead: told why it should be replaced, once.
         command: the process of its command, if it has one.
+        parts: says why a part of the replica does not work any more, or ""; None for no such part.
 
     Attributes:
         not_ready: why it takes no calls now; "" while it does.
@@ -64,12 +65,14 @@ class ReplicaHealth:
         on_ready: Callable[[str], None],
         on_dead: Callable[[str], None],
         command: Looked | None = None,
+        parts: Callable[[], str] | None = None,
     ) -> None:
         self.not_ready = ""
         self._name = spec.name
         self._options = spec.options
         self._instance = instance
         self._command = command
+        self._parts = parts
         self._on_ready = on_ready
         self._on_dead = on_dead
         self._says_ready = has_hook(spec.target, IS_READY)
@@ -79,7 +82,7 @@ class ReplicaHealth:
     @property
     def has_a_say(self) -> bool:
         """Whether there is anything to ask."""
-        return self._says_ready or self._says_alive or self._command is not None
+        return self._says_ready or self._says_alive or self._command is not None or self._parts is not None
 
     async def until_ready(self) -> None:
         """Returns when the instance is ready for its first call."""
@@ -102,6 +105,9 @@ class ReplicaHealth:
                 look = await self._command.look(self._options.health_timeout_s)
                 not_ready = f"its command: {look.why_not}" if look.why_not else ""
                 not_alive = "" if look.answers else not_ready
+            if self._parts is not None:
+                failed = self._parts()
+                not_ready, not_alive = not_ready or failed, not_alive or failed
             if self._says_alive:
                 not_alive = not_alive or await self._why_not(IS_ALIVE)
             if self._says_ready:

@@ -151,6 +151,7 @@ class Worker:
             on_ready=self._tell_readiness,
             on_dead=self._tell_death,
             command=command,
+            parts=self._host.why_not if spec.mounts or spec.options.middleware else None,
         )
         watch: asyncio.Task[None] | None = None
         try:

@@ -52,6 +52,7 @@ class OipHttp:
             paths. None for a shelf of its own.
         tracer: samples requests for traces; None traces nothing.
         options: how to behave.
+        has_clients: there may be clients of models: the server was given some. Those of services have none.
 
     Attributes:
         exiting: set when the server stops: it is not ready any more, and still answers.
@@ -67,7 +68,9 @@ class OipHttp:
         timelines: TimelineShelf | None = None,
         tracer: RequestTracer | None = None,
         options: ProtocolOptions = _DEFAULTS,
+        has_clients: bool = True,
     ) -> None:
+        self._has_clients = has_clients
         self._front = Front(
             runtime,
             "http",
@@ -218,12 +221,13 @@ class OipHttp:
     def error_form(self, request: HttpRequest, error: TrilithError, status: int) -> tuple[int, bytes]:
         """How the server's own refusals are told: as `ErrorForm`, with text under `error` for the paths under `/v2`.
 
-        So is a request without a path: clients of Triton cannot read another form, those of Trilith read both.
+        So is a request without a path where there may be clients of models: those of Triton cannot read another form,
+        those of Trilith read both.
         """
         from trilith.net.http1 import usual_form
 
         path = request.path
-        if path and path != "/v2" and not path.startswith("/v2/"):
+        if (path or not self._has_clients) and path != "/v2" and not path.startswith("/v2/"):
             return usual_form(request, error, status)
         if path and status == http_status(error):  # not one that only HTTP itself knows
             status = oip_http_status(error, compat=self._compat)

@@ -337,7 +337,7 @@ def client(
         timeout_s: time limit of each call in seconds, told to the server, which ends the call by then; the client
             itself gives up a quarter of a second and a tenth of it later. None for the method's own limit; the client
             gives up when it hears nothing for longer than that.
-        headers: sent with each request, `{"authorization": "Bearer ..."}`.
+        headers: sent with each request, `{"authorization": "Bearer ..."}`; what HTTP does not allow is refused.
         tls_ca: PEM file of the authorities that are trusted; None for those that the environment variable SSL_CERT_FILE
             names, or else the public ones.
         tls_certificate: PEM file with the certificate chain that this client shows.

@@ -1,25 +1,41 @@
-"""Calls whose items go in while others come out: HTTP/1.1 on a connection of its own, read and written at once.
+"""Calls whose caller gives items: HTTP/1.1 on a connection of its own, read and written at once.
 
 httpx sends a whole request before it reads the answer. A method that answers as it is asked would wait for its reader,
-and its reader for it.
+and its reader for it; and an answer that comes before the last item would not be seen, or be lost with the connection.
+
+Rule 1: the answer is given as soon as it is there. What is still to be sent then is not.
+Rule 2: a call has one of the client's places as long as its connection is open.
+Rule 3: a server is silent for too long when it neither took nor gave anything while its caller waited for it. Time in
+    which the next item is not there is the caller's own; the server has a limit for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
-from urllib.parse import urlencode, urlsplit
+from typing import Final
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from trilith.core.plain_numbers import plain_number
-from trilith.errors import NoReadyReplica, ReplicaLost, TrilithError
+from trilith.errors import TrilithError, Unsupported
+from trilith.service.client import failures
 from trilith.service.client.encoding import Body, decode_error
+from trilith.service.client.heads import trace_of_caller
 from trilith.service.client.patience import Patience, WholeCall, overdue
+from trilith.service.client.places import Places
 from trilith.wire.http1.answer_reader import AnswerReader
+from trilith.wire.http1.request_head import request_head
 
-_CONNECT_WITHIN_S = 5.0
-_READ_BYTES = 1 << 16
+CONNECT_WITHIN_S: Final = 5.0
+"""How long a server may take to take a connection, in seconds."""
+
+_READ_BYTES: Final = 1 << 16
+_OF_PATHS: Final = "/%:@!$&'()*+,;=~"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +44,15 @@ class DuplexServer:
 
     Attributes:
         url: the server's address.
-        headers: sent with each call.
+        headers: sent with each call, by name in lower case.
         tls: for https.
+        places: of the client.
     """
 
     url: str
     headers: Mapping[str, str]
     tls: ssl.SSLContext | None
+    places: Places
 
     async def open(
         self, path: str, body: Body, items: AsyncIterable[bytes], patience: Patience
@@ -42,11 +60,15 @@ class DuplexServer:
         """The beginning of an answer: its content type, and what comes, as it comes; closing that ends the call.
 
         Raises:
-            TrilithError: there was none, or it was an error; or what `items` raised.
+            TrilithError: there was none, or it was an error; or what `items` raised. None was asked for where there was
+                no connection.
         """
+        target, headers = self._asked(path, body, patience)
+        headers |= {"content-type": body.content_type, "transfer-encoding": "chunked"}
+        head = self._head("POST", target, headers)
         reader, writer = await self._connect(patience)
-        call = _Call(self.url, reader, writer, patience)
-        writer.write(self._head(path, body, patience))
+        call = _Call(self.url, reader, writer, patience, self.places.free)
+        writer.write(head)
         try:
             return await call.begin(items)
         except BaseException:
@@ -54,42 +76,75 @@ class DuplexServer:
             raise
 
     async def _connect(self, patience: Patience) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection, and a place, which is free again when its call is closed."""
         parts = urlsplit(self.url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
+        within_s = patience.within_s(CONNECT_WITHIN_S)
+        await self.places.take_on_loop(patience.asked_s)
         try:
-            async with asyncio.timeout(patience.within_s(_CONNECT_WITHIN_S)):
+            async with asyncio.timeout(within_s):
                 return await asyncio.open_connection(parts.hostname, port, ssl=self.tls)
-        except (OSError, TimeoutError) as error:
-            raise NoReadyReplica(f"nothing answers at {self.url}: {error}; is the server running?") from error
+        except BaseException as error:
+            self.places.free()
+            if isinstance(error, OSError):  # a TimeoutError is one, and says nothing
+                why = str(error) or f"no connection within {within_s:.3g} s"
+                raise failures.not_connected(self.url, why) from error
+            raise
 
-    def _asked(self, path: str, body: Body, patience: Patience) -> tuple[str, str, dict[str, str]]:
-        """Host, target and headers of a call."""
+    def _asked(self, path: str, body: Body, patience: Patience) -> tuple[str, dict[str, str]]:
+        """Target and headers of a call."""
         parts = urlsplit(self.url)
+        credentials, _, host = parts.netloc.rpartition("@")
         query = f"?{urlencode(body.query)}" if body.query else ""
-        headers = {**self.headers, "accept": body.accept}
+        headers = {"host": host, **self.headers, **trace_of_caller(), "accept": body.accept}
+        if credentials and "authorization" not in headers:
+            headers["authorization"] = f"Basic {base64.b64encode(unquote(credentials).encode()).decode()}"
         if patience.asked_s is not None:
             headers["trilith-timeout-ms"] = plain_number(patience.asked_s * 1e3)
-        return parts.netloc, f"{parts.path}{path}{query}", headers
+        return f"{quote(f'{parts.path}{path}', safe=_OF_PATHS)}{query}", headers
 
-    def _head(self, path: str, body: Body, patience: Patience) -> bytes:
-        host, target, headers = self._asked(path, body, patience)
-        headers |= {"host": host, "content-type": body.content_type, "transfer-encoding": "chunked"}
-        lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-        return "\r\n".join(lines).encode("latin-1")
+    def _head(self, method: str, target: str, headers: Mapping[str, str]) -> bytes:
+        try:
+            return request_head(method, target, headers)
+        except ValueError as error:
+            raise Unsupported(f"{self.url} describes a method that cannot be called: {error}") from error
 
 
 class CallConnection:
     """The connection of one call: what comes over it, while a task sends."""
 
     def __init__(
-        self, url: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: Patience
+        self,
+        url: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        patience: Patience,
+        on_close: Callable[[], None],
     ) -> None:
         self._url = url
+        self._on_close: Callable[[], None] | None = on_close
         self._reader = reader
         self._writer = writer
         self._patience = patience
         self._whole = WholeCall(url, patience)
         self._sending: asyncio.Task[None] | None = None
+        self._awaits_item = False
+        self._active_at = time.monotonic()
+
+    async def _taken(self, items: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+        """The items; notes meanwhile who waits for whom."""
+        self._awaits_item = True
+        found = aiter(items)
+        try:
+            async for item in found:
+                self._awaits_item, self._active_at = False, time.monotonic()
+                yield item
+                self._awaits_item, self._active_at = True, time.monotonic()
+        finally:
+            self._awaits_item, self._active_at = False, time.monotonic()
+            close = getattr(found, "aclose", None)
+            if close is not None:
+                await close()
 
     async def _octets(self) -> bytes:
         """What comes next; b"" at the end. Raises what sending raised meanwhile, if it was not the connection.
@@ -101,19 +156,29 @@ class CallConnection:
         waiting: set[asyncio.Future[object]] = {reading}  # type: ignore[arg-type]
         if self._sending is not None:
             waiting.add(self._sending)  # type: ignore[arg-type]
+        self._active_at = time.monotonic()
         try:
             while not reading.done():
-                left_s = self._whole.left_s()
-                limit_s = self._patience.step_s if left_s is None else left_s
-                done, waiting = await asyncio.wait(waiting, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-                if not done:
-                    raise overdue(self._url, self._patience)
+                limit_s = self._limit_s()
+                _, waiting = await asyncio.wait(waiting, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
                 self._check_sent()
             return reading.result()
         except OSError as error:
             raise self._lost(str(error)) from error
         finally:
             reading.cancel()
+
+    def _limit_s(self) -> float | None:
+        """How long to wait now. DeadlineExceeded: no longer."""
+        left_s, step_s = self._whole.left_s(), self._patience.step_s
+        if left_s is not None or step_s is None:
+            return left_s
+        if self._awaits_item:
+            return step_s
+        left_s = self._active_at + step_s - time.monotonic()
+        if left_s <= 0:
+            raise overdue(self._url, self._patience)
+        return left_s
 
     def _check_sent(self) -> None:
         sending = self._sending
@@ -125,10 +190,13 @@ class CallConnection:
             raise error
 
     def _lost(self, why: str) -> TrilithError:
-        return ReplicaLost(f"the connection to {self._url} broke before the answer was there: {why}")
+        return failures.lost(self._url, why)
 
     def close(self) -> None:
         """Ends the connection, and what is sent over it."""
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close()
         if self._sending is not None:
             self._sending.cancel()
             self._sending.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -139,9 +207,14 @@ class _Call(CallConnection):
     """One call on its connection."""
 
     def __init__(
-        self, url: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: Patience
+        self,
+        url: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        patience: Patience,
+        on_close: Callable[[], None],
     ) -> None:
-        super().__init__(url, reader, writer, patience)
+        super().__init__(url, reader, writer, patience, on_close)
         self._answer = AnswerReader()
 
     async def begin(self, items: AsyncIterable[bytes]) -> tuple[str, AsyncGenerator[bytes, None]]:
@@ -154,10 +227,13 @@ class _Call(CallConnection):
                 first += await self._more()
             self.close()
             raise decode_error(self._answer.status, b"".join(first), self._answer.headers.get("retry-after"))
-        return self._answer.headers.get("content-type", ""), self._chunks(first)
+        chunks = self._chunks(first)
+        await anext(chunks)  # closing one that has not begun would not end the call
+        return self._answer.headers.get("content-type", ""), chunks
 
     async def _chunks(self, first: list[bytes]) -> AsyncGenerator[bytes, None]:
         try:
+            yield b""
             for chunk in first:
                 yield chunk
             while not self._answer.complete:
@@ -167,10 +243,11 @@ class _Call(CallConnection):
             self.close()
 
     async def _send(self, items: AsyncIterable[bytes]) -> None:
-        async for item in items:
-            if item:
-                self._writer.write(b"%x\r\n%b\r\n" % (len(item), item))
-                await self._writer.drain()
+        async with aclosing(self._taken(items)) as taken:
+            async for item in taken:
+                if item:
+                    self._writer.write(b"%x\r\n%b\r\n" % (len(item), item))
+                    await self._writer.drain()
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()
 

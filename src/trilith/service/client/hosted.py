@@ -23,6 +23,7 @@ from trilith.core.context import Context
 from trilith.core.timeline import Timeline
 from trilith.errors import NotFound, TrilithError
 from trilith.service.call import Outcome, ServiceCall
+from trilith.service.client.heads import checked_headers
 from trilith.service.client.retries import Answered, Refused
 from trilith.service.codecs import media
 from trilith.service.codecs.native import Buffer
@@ -57,13 +58,13 @@ class HostedTransport:
         """Takes a decorated class or function, folders in which models are looked for first, and headers of all calls.
 
         Raises:
-            InvalidConfig: it is no service, or cannot be served.
+            InvalidConfig: it is no service, or cannot be served; HTTP does not allow a header.
         """
         self._root = spec_of(service)
         self._document = msgspec.json.encode(openapi_document(describe(service)))
         self._paths = {path: method.name for method in self._root.methods.values() for path in method.routes}
         self._model_roots = tuple(model_roots)
-        self._headers = {name.lower(): value for name, value in (headers or {}).items()}
+        self._headers = checked_headers(headers or {})
         self._hosts: Hosts = {}
         self._feeding: set[asyncio.Task[None]] = set()
         self._runner = asyncio.Runner()

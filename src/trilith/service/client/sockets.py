@@ -7,7 +7,8 @@ that one waits for what follows it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,10 +33,12 @@ class SocketServer(DuplexServer):
         self, path: str, body: Body, items: AsyncIterable[bytes], patience: Patience
     ) -> tuple[str, AsyncGenerator[bytes, None]]:
         """As `DuplexServer.open`; each piece is an item."""
+        target, headers = self._asked(path, body, patience)
+        self._head("GET", target, headers)  # which says what cannot be sent
         reader, writer = await self._connect(patience)
-        call = _SocketCall(self.url, reader, writer, patience)
+        call = _SocketCall(self.url, reader, writer, patience, self.places.free)
         try:
-            return await call.begin(*self._asked(path, body, patience), items, raw=body.content_type == media.BINARY)
+            return await call.begin(target, headers, items, raw=body.content_type == media.BINARY)
         except BaseException:
             call.close()
             raise
@@ -45,27 +48,35 @@ class _SocketCall(CallConnection):
     """One call on its websocket."""
 
     def __init__(
-        self, url: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: Patience
+        self,
+        url: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        patience: Patience,
+        on_close: Callable[[], None],
     ) -> None:
-        super().__init__(url, reader, writer, patience)
+        super().__init__(url, reader, writer, patience, on_close)
         self._socket = WebSocketClient()
 
     async def begin(
-        self, host: str, target: str, headers: dict[str, str], items: AsyncIterable[bytes], *, raw: bool
+        self, target: str, headers: dict[str, str], items: AsyncIterable[bytes], *, raw: bool
     ) -> tuple[str, AsyncGenerator[bytes, None]]:
         socket = self._socket
-        self._writer.write(socket.hello(host, target, headers))
+        self._writer.write(socket.hello(headers["host"], target, headers))
         first: list[str | bytes] = []
         while not socket.status or (socket.status != _SWITCHED and not socket.refused):
             first += await self._messages()
         if socket.status != _SWITCHED:
             raise decode_error(socket.status, socket.refusal, socket.headers.get("retry-after"))
         self._sending = asyncio.ensure_future(self._send(items, raw=raw))
-        return media.JSON, self._items(first)
+        found = self._items(first)
+        await anext(found)  # closing one that has not begun would not end the call
+        return media.JSON, found
 
     async def _items(self, came: list[str | bytes]) -> AsyncGenerator[bytes, None]:
         held: bytes | None = None
         try:
+            yield b""
             while True:
                 for message in came:
                     if held is not None:
@@ -109,8 +120,9 @@ class _SocketCall(CallConnection):
         return messages
 
     async def _send(self, items: AsyncIterable[bytes], *, raw: bool) -> None:
-        async for item in items:
-            self._writer.write(self._socket.message(item if raw else item.decode().rstrip("\n")))
-            await self._writer.drain()
+        async with aclosing(self._taken(items)) as taken:
+            async for item in taken:
+                self._writer.write(self._socket.message(item if raw else item.decode().rstrip("\n")))
+                await self._writer.drain()
         self._writer.write(self._socket.message(""))
         await self._writer.drain()

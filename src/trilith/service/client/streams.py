@@ -3,7 +3,8 @@
 Rule 1: a call begins with the first step. Leaving the iterator, or closing it, ends the connection, and with it the
     work.
 Rule 2: the items come as events, which tell a failure midway apart from an item; bytes come as they are.
-Rule 3: a call is sent again only before its first item, as other calls are; one that sends items never.
+Rule 3: a call is sent again only before its first item, as other calls are; one that sends items only when none of them
+    was asked for: there was no connection.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import inspect
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +30,6 @@ from trilith.wire.stream_formats import BYTES, ERROR_EVENT, SSE
 
 if TYPE_CHECKING:
     from trilith.service.client.duplex import DuplexServer
-    from trilith.service.client.patience import Patience
     from trilith.service.client.transport import AsyncTransport, SyncTransport
 
 _STATUS_UNKNOWN: Final = 500
@@ -60,22 +60,63 @@ class ItemReader:
             yield decode_answer(self._operation, media.JSON, data)
 
 
-async def _items_both_ways(
-    operation: Operation,
-    server: DuplexServer,
-    body: Body,
-    items: AsyncIterable[Any],
-    patience: Patience,
-    calling: Calling,
-) -> AsyncIterator[Any]:
-    """The items of a method that takes some at the same time."""
+def _encoded(operation: Operation, items: Iterable[Any]) -> Iterator[bytes]:
+    try:
+        for item in items:
+            yield encode_item(operation, item)
+    finally:
+        if isinstance(items, Generator):
+            items.close()
 
-    async def encoded() -> AsyncIterator[bytes]:
+
+async def _encoded_on_loop(operation: Operation, items: AsyncIterable[Any]) -> AsyncIterator[bytes]:
+    try:
         async for item in items:
             yield encode_item(operation, item)
+    finally:
+        if isinstance(items, AsyncGenerator):
+            await items.aclose()
 
+
+class _Given:
+    """The items that a caller gives, as they are sent.
+
+    Attributes:
+        asked: whether the caller was asked for one.
+    """
+
+    def __init__(self, operation: Operation, items: Any, *, waits: bool) -> None:
+        """Takes what was given; `waits`: the caller waits in a thread.
+
+        Raises:
+            InvalidInput, TypeError: the caller gave none that it can.
+        """
+        if waits and isinstance(items, AsyncIterable):
+            raise InvalidInput(f"{operation.method}: this client waits; give it a plain iterable")
+        self.asked = False
+        self._items: AsyncIterable[bytes] = _encoded_on_loop(operation, as_asynchronous(items, in_thread=False))
+        if waits:  # a thread encodes them, too
+            self._items = as_asynchronous(_encoded(operation, items), in_thread=True)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        self.asked = True
+        return aiter(self._items)
+
+
+async def _items_both_ways(
+    operation: Operation, server: DuplexServer, body: Body, given: _Given, tries: Tries, calling: Calling
+) -> AsyncIterator[Any]:
+    """The items of a method that takes some at the same time."""
     with calling:
-        content_type, chunks = await server.open(operation.path, body, encoded(), patience)
+        while True:
+            patience = tries.patience(time.monotonic())
+            try:
+                content_type, chunks = await server.open(operation.path, body, given, patience)
+                break
+            except TrilithError as error:
+                if given.asked:
+                    raise
+                await asyncio.sleep(tries.wait_s(error, now=time.monotonic(), chance=random.random()))
     async with aclosing(_read(operation, content_type, chunks, calling)) as found:
         async for item in found:
             yield item
@@ -126,14 +167,11 @@ class SyncStreams:
 
     def _both(self, body: Body) -> BlockingItems:
         """Items both ways: on the background loop, and the caller's own steps in threads."""
-        if isinstance(body.items, AsyncIterable):
-            raise InvalidInput(f"{self._operation.method}: this client waits; give it a plain iterable")
-        items = as_asynchronous(body.items, in_thread=True)
-        patience = self._tries().patience(time.monotonic())
-        calling = self._calling
+        self._transport.check_open()
+        operation, server, calling = self._operation, self._transport.both_ways, self._calling
+        given = _Given(operation, body.items, waits=True)
         return BlockingItems(
-            lambda: _items_both_ways(self._operation, self._transport.duplex, body, items, patience, calling),
-            background.loop(),
+            lambda: _items_both_ways(operation, server, body, given, self._tries(), calling), background.loop()
         )
 
     def _items(self, body: Body) -> Iterator[Any]:
@@ -154,21 +192,15 @@ class SyncStreams:
 
     def _open(self, body: Body) -> tuple[str, Iterator[bytes]]:
         tries = self._tries()
+        given = None if body.items is None else _Given(self._operation, body.items, waits=True)
         while True:
             patience = tries.patience(time.monotonic())
             try:
-                return self._transport.open(self._operation.path, body, self._sent(body), patience)
+                return self._transport.open(self._operation.path, body, given, patience)
             except TrilithError as error:
-                if body.items is not None:
+                if given is not None and given.asked:
                     raise
                 time.sleep(tries.wait_s(error, now=time.monotonic(), chance=random.random()))
-
-    def _sent(self, body: Body) -> Iterator[bytes] | None:
-        if body.items is None:
-            return None
-        if isinstance(body.items, AsyncIterable):
-            raise InvalidInput(f"{self._operation.method}: this client waits; give it a plain iterable")
-        return (encode_item(self._operation, item) for item in body.items)
 
 
 class AsyncStreams:
@@ -198,8 +230,10 @@ class AsyncStreams:
                 return value(body)
             if body.items is None:
                 return self._items(body)
-            items, patience = as_asynchronous(body.items, in_thread=False), self._tries().patience(time.monotonic())
-            return _items_both_ways(self._operation, self._transport.duplex, body, items, patience, self._calling)
+            self._transport.check_open()
+            given = _Given(self._operation, body.items, waits=False)
+            server = self._transport.both_ways
+            return _items_both_ways(self._operation, server, body, given, self._tries(), self._calling)
 
         return call
 
@@ -212,22 +246,12 @@ class AsyncStreams:
 
     async def _open(self, body: Body) -> Any:
         tries = self._tries()
+        given = None if body.items is None else _Given(self._operation, body.items, waits=False)
         while True:
             patience = tries.patience(time.monotonic())
             try:
-                return await self._transport.open(self._operation.path, body, self._sent(body), patience)
+                return await self._transport.open(self._operation.path, body, given, patience)
             except TrilithError as error:
-                if body.items is not None:
+                if given is not None and given.asked:
                     raise
                 await asyncio.sleep(tries.wait_s(error, now=time.monotonic(), chance=random.random()))
-
-    def _sent(self, body: Body) -> AsyncIterator[bytes] | None:
-        if body.items is None:
-            return None
-        items = as_asynchronous(body.items, in_thread=False)
-
-        async def encoded() -> AsyncIterator[bytes]:
-            async for item in items:
-                yield encode_item(self._operation, item)
-
-        return encoded()

@@ -14,17 +14,19 @@ from typing import Any, Final
 
 import httpx
 
-from trilith.core.context import current_context
 from trilith.core.plain_numbers import plain_number
-from trilith.errors import DeadlineExceeded, InvalidConfig, NoReadyReplica, ReplicaLost, TrilithError
-from trilith.service.client.duplex import DuplexServer
+from trilith.errors import InvalidConfig, ReplicaLost, TrilithError
+from trilith.service.bridge import background
+from trilith.service.client import failures
+from trilith.service.client.duplex import CONNECT_WITHIN_S, DuplexServer
 from trilith.service.client.encoding import Body, decode_error
+from trilith.service.client.heads import checked_headers, trace_of_caller
 from trilith.service.client.patience import Patience, WholeCall, overdue
+from trilith.service.client.places import Places
 from trilith.service.client.retries import Answered, Refused, not_begun
+from trilith.service.streams.bridge import BlockingItems, as_asynchronous
 from trilith.wire.calls import NOT_BEGUN_HEADER
 
-_CONNECT_WITHIN_S = 5.0
-_TRACE_HEADERS: Final = ("traceparent", "tracestate")
 _CERTIFICATES_OF_THE_ENVIRONMENT: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
@@ -38,7 +40,7 @@ class ConnectionOptions:
             else the public ones.
         tls_certificate: PEM file with the certificate chain that the client shows.
         tls_key: PEM file with its private key; None when the certificate's file has it.
-        connections: how many there may be at a time.
+        connections: how many calls may be under way at a time.
         websockets: calls whose items go both ways at once go over one.
     """
 
@@ -58,24 +60,24 @@ class ConnectionOptions:
         if type(self.connections) is not int or self.connections < 1:
             raise InvalidConfig(f"connections: expected a whole number from 1, got {self.connections!r}")
         limits = httpx.Limits(max_connections=self.connections, max_keepalive_connections=self.connections)
-        try:
-            headers = httpx.Headers(dict(self.headers))
-            headers.raw  # noqa: B018 - encodes them
-        except (TypeError, ValueError, AttributeError) as error:
-            raise InvalidConfig(f"headers: expected names and values of text, got {self.headers!r}: {error}") from error
+        headers = checked_headers(self.headers)
         return {"base_url": url, "trust_env": False, "headers": headers, "verify": self._verify(), "limits": limits}
 
-    def duplex(self, url: str) -> DuplexServer:
-        """For calls whose items go in and come out at once."""
+    def duplex(self, url: str, places: Places) -> DuplexServer:
+        """For calls whose callers give items."""
         given = self.arguments(url)
         tls = None
         if url.startswith("https://"):
             tls = given["verify"] if isinstance(given["verify"], ssl.SSLContext) else httpx.create_ssl_context()
-        if self.websockets:
-            from trilith.service.client.sockets import SocketServer  # and wsproto, for who asks for it
+        return DuplexServer(url=url, headers=given["headers"], tls=tls, places=places)
 
-            return SocketServer(url=url, headers=dict(given["headers"]), tls=tls)
-        return DuplexServer(url=url, headers=dict(given["headers"]), tls=tls)
+    def both_ways(self, server: DuplexServer) -> DuplexServer:
+        """For those of them that get items, too."""
+        if not self.websockets:
+            return server
+        from trilith.service.client.sockets import SocketServer  # and wsproto, for who asks for it
+
+        return SocketServer(url=server.url, headers=server.headers, tls=server.tls, places=server.places)
 
     def _verify(self) -> ssl.SSLContext | bool:
         if self.tls_key is not None and self.tls_certificate is None:
@@ -98,20 +100,13 @@ class ConnectionOptions:
         return context
 
 
-def _trace_of_caller() -> dict[str, str]:
-    """The trace of the call that this one is made for, as it came or as this server began it."""
-    context = current_context.get()
-    found = {} if context is None else context.headers
-    return {name: found[name] for name in _TRACE_HEADERS if name in found} if _TRACE_HEADERS[0] in found else {}
-
-
 def _request(body: Body, patience: Patience) -> dict[str, Any]:
-    headers = {"accept": body.accept, **_trace_of_caller()}
+    headers = {"accept": body.accept, **trace_of_caller()}
     if body.query:
         return {**_request(dataclasses.replace(body, query=()), patience), "params": list(body.query)}
     if patience.asked_s is not None:
         headers["trilith-timeout-ms"] = f"{plain_number(patience.asked_s * 1e3)}"
-    timeout = httpx.Timeout(patience.step_s, connect=patience.within_s(_CONNECT_WITHIN_S), pool=patience.asked_s)
+    timeout = httpx.Timeout(patience.step_s, connect=patience.within_s(CONNECT_WITHIN_S), pool=patience.asked_s)
     if body.fields:
         return {"headers": headers, "files": list(body.fields), "timeout": timeout}
     headers["content-type"] = body.content_type
@@ -149,26 +144,11 @@ def error_of(answered: Answered) -> TrilithError:
 
 
 def _error(error: httpx.HTTPError, url: str, patience: Patience | None = None) -> TrilithError:
-    if isinstance(error, httpx.ConnectError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return NoReadyReplica(
-            f"the certificate of {url} is not trusted: {error}; name the file of its authority by tls_ca=, or in the "
-            "environment variable SSL_CERT_FILE"
-        )
-    if "CERTIFICATE_REQUIRED" in str(error):
-        return NoReadyReplica(f"{url} lets in only clients with a certificate: give tls_certificate= and tls_key=")
-    if isinstance(error, httpx.ConnectError) and "SSL" in str(error):
-        plain = url.replace("https://", "http://", 1)
-        return NoReadyReplica(f"no TLS connection to {url}: {error}; if the server speaks plain HTTP, write {plain}")
-    if isinstance(error, httpx.PoolTimeout):
-        return DeadlineExceeded(
-            f"no connection to {url} was free within the client's time limit: trilith.client(..., connections=N) allows"
-            " more of them"
-        )
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-        return not_begun(NoReadyReplica(f"nothing answers at {url}: {error}; is the server running?"))
+        return failures.not_connected(url, str(error))
     if isinstance(error, httpx.TimeoutException):
-        return overdue(url, patience or Patience(asked_s=_CONNECT_WITHIN_S, method_s=None))
-    return ReplicaLost(f"the connection to {url} broke before the answer was there: {error}")
+        return overdue(url, patience or Patience(asked_s=CONNECT_WITHIN_S, method_s=None))
+    return failures.lost(url, str(error))
 
 
 def _error_of_first(error: httpx.HTTPError, url: str, *, certified: bool) -> TrilithError:
@@ -190,14 +170,41 @@ def _check_open(http: httpx.Client | httpx.AsyncClient, url: str) -> None:
         raise RuntimeError(f"the client of {url} is closed: make a new one, or call inside its `with` block")
 
 
+async def _of_items(
+    server: DuplexServer, path: str, body: Body, items: Iterable[bytes] | AsyncIterable[bytes], patience: Patience
+) -> AsyncGenerator[Any, None]:
+    """A call whose caller waits in a thread: the content type of its answer, and what comes."""
+    content_type, chunks = await server.open(path, body, as_asynchronous(items, in_thread=True), patience)
+    async with contextlib.aclosing(chunks):
+        yield content_type
+        async for chunk in chunks:
+            yield chunk
+
+
+def _rest(came: BlockingItems) -> Generator[bytes, None, None]:
+    with came:
+        yield b""
+        yield from came
+
+
 class SyncTransport:
-    """Sends requests and waits; keeps connections open between them. May be used by several threads."""
+    """Sends requests and waits; keeps connections open between them. May be used by several threads.
+
+    Attributes:
+        both_ways: for calls with items both ways.
+    """
 
     def __init__(self, url: str, options: ConnectionOptions) -> None:
         self.url = url
         self._certified = options.tls_certificate is not None
-        self.duplex = options.duplex(url)
         self._http = httpx.Client(**options.arguments(url))
+        self._places = Places(url, options.connections)
+        self._one_way = options.duplex(url, self._places)
+        self.both_ways = options.both_ways(self._one_way)
+
+    def check_open(self) -> None:
+        """Raises RuntimeError when it is closed."""
+        _check_open(self._http, self.url)
 
     def post(self, path: str, body: Body, patience: Patience) -> Answered:
         """The answer to a call.
@@ -206,22 +213,23 @@ class SyncTransport:
             NoReadyReplica, DeadlineExceeded, ReplicaLost: there was none.
             RuntimeError: it is closed.
         """
-        _check_open(self._http, self.url)
+        self.check_open()
         whole = WholeCall(self.url, patience)
         try:
-            request = self._http.build_request("POST", path, **_request(body, patience))
-            if isinstance(request.stream, httpx.SyncByteStream):
-                request.stream = _Sent(request.stream, whole)
-            with contextlib.closing(self._http.send(request, stream=True)) as response:
-                left_s = whole.left_s()
-                if left_s is not None:
-                    request.extensions["timeout"]["read"] = left_s  # from here on, the body
-                return _answer(response, b"".join(whole.pieces(response.iter_bytes())))
+            with self._places.held(patience.asked_s):
+                request = self._http.build_request("POST", path, **_request(body, patience))
+                if isinstance(request.stream, httpx.SyncByteStream):
+                    request.stream = _Sent(request.stream, whole)
+                with contextlib.closing(self._http.send(request, stream=True)) as response:
+                    left_s = whole.left_s()
+                    if left_s is not None:
+                        request.extensions["timeout"]["read"] = left_s  # from here on, the body
+                    return _answer(response, b"".join(whole.pieces(response.iter_bytes())))
         except httpx.HTTPError as error:
             raise _error(error, self.url, patience) from error
 
     def open(
-        self, path: str, body: Body, items: Iterable[bytes] | None, patience: Patience
+        self, path: str, body: Body, items: Iterable[bytes] | AsyncIterable[bytes] | None, patience: Patience
     ) -> tuple[str, Generator[bytes, None, None]]:
         """The beginning of an answer: its content type, and what comes, as it comes; closing that ends the call.
 
@@ -232,21 +240,38 @@ class SyncTransport:
             TrilithError: there was none, or it was an error.
             RuntimeError: it is closed.
         """
-        _check_open(self._http, self.url)
+        self.check_open()
+        if items is not None:
+            came = BlockingItems(lambda: _of_items(self._one_way, path, body, items, patience), background.loop())
+            with contextlib.ExitStack() as undo:
+                undo.callback(came.close)
+                content_type, chunks = str(next(came)), _rest(came)
+                next(chunks)  # closing one that has not begun would not end the call
+                undo.pop_all()
+            return content_type, chunks
         whole = WholeCall(self.url, patience)
-        given = _request(body, patience) if items is None else {**_request(body, patience), "content": items}
-        try:
-            response = self._http.send(self._http.build_request("POST", path, **given), stream=True)
-            if response.status_code >= 400:
-                with contextlib.closing(response):
-                    raise error_of(_answer(response, response.read()))
-        except httpx.HTTPError as error:
-            raise _error(error, self.url, patience) from error
-        return response.headers.get("content-type", ""), self._chunks(response, whole, patience)
+        self._places.take(patience.asked_s)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._places.free)
+            try:
+                request = self._http.build_request("POST", path, **_request(body, patience))
+                response = self._http.send(request, stream=True)
+                if response.status_code >= 400:
+                    with contextlib.closing(response):
+                        raise error_of(_answer(response, response.read()))
+            except httpx.HTTPError as error:
+                raise _error(error, self.url, patience) from error
+            chunks = self._chunks(response, whole, patience)
+            next(chunks)
+            undo.pop_all()
+        return response.headers.get("content-type", ""), chunks
 
     def _chunks(self, response: httpx.Response, whole: WholeCall, patience: Patience) -> Generator[bytes, None, None]:
-        with contextlib.closing(response):
+        with contextlib.ExitStack() as ending:
+            ending.callback(self._places.free)
+            ending.callback(response.close)
             try:
+                yield b""
                 for chunk in response.iter_bytes():
                     whole.left_s()
                     yield chunk
@@ -255,9 +280,9 @@ class SyncTransport:
 
     def get(self, path: str) -> Answered:
         """The answer to a GET. RuntimeError: it is closed."""
-        _check_open(self._http, self.url)
+        self.check_open()
         try:
-            return _answer(self._http.get(path, timeout=_CONNECT_WITHIN_S))
+            return _answer(self._http.get(path, timeout=CONNECT_WITHIN_S))
         except httpx.HTTPError as error:
             raise _error_of_first(error, self.url, certified=self._certified) from error
 
@@ -272,8 +297,14 @@ class AsyncTransport:
     def __init__(self, url: str, options: ConnectionOptions) -> None:
         self.url = url
         self._certified = options.tls_certificate is not None
-        self.duplex = options.duplex(url)
         self._http = httpx.AsyncClient(**options.arguments(url))
+        self._places = Places(url, options.connections)
+        self._one_way = options.duplex(url, self._places)
+        self.both_ways = options.both_ways(self._one_way)
+
+    def check_open(self) -> None:
+        """Raises RuntimeError when it is closed."""
+        _check_open(self._http, self.url)
 
     async def post(self, path: str, body: Body, patience: Patience) -> Answered:
         """The answer to a call.
@@ -282,10 +313,14 @@ class AsyncTransport:
             NoReadyReplica, DeadlineExceeded, ReplicaLost: there was none.
             RuntimeError: it is closed.
         """
-        _check_open(self._http, self.url)
+        self.check_open()
         try:
             async with asyncio.timeout(patience.whole_s):
-                return _answer(await self._http.post(path, **_request(body, patience)))
+                await self._places.take_on_loop(patience.asked_s)
+                try:
+                    return _answer(await self._http.post(path, **_request(body, patience)))
+                finally:
+                    self._places.free()
         except TimeoutError as error:
             raise overdue(self.url, patience) from error
         except httpx.HTTPError as error:
@@ -303,26 +338,37 @@ class AsyncTransport:
             TrilithError: there was none, or it was an error.
             RuntimeError: it is closed.
         """
-        _check_open(self._http, self.url)
+        self.check_open()
+        if items is not None:
+            return await self._one_way.open(path, body, items, patience)
         whole = WholeCall(self.url, patience)
-        given = _request(body, patience) if items is None else {**_request(body, patience), "content": items}
-        try:
-            async with asyncio.timeout(patience.whole_s):
-                response = await self._http.send(self._http.build_request("POST", path, **given), stream=True)
-                if response.status_code >= 400:
-                    async with contextlib.aclosing(response):
-                        raise error_of(_answer(response, await response.aread()))
-        except TimeoutError as error:
-            raise overdue(self.url, patience) from error
-        except httpx.HTTPError as error:
-            raise _error(error, self.url, patience) from error
-        return response.headers.get("content-type", ""), self._chunks(response, whole, patience)
+        await self._places.take_on_loop(patience.asked_s)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._places.free)
+            try:
+                async with asyncio.timeout(patience.whole_s):
+                    request = self._http.build_request("POST", path, **_request(body, patience))
+                    response = await self._http.send(request, stream=True)
+                    if response.status_code >= 400:
+                        async with contextlib.aclosing(response):
+                            raise error_of(_answer(response, await response.aread()))
+            except TimeoutError as error:
+                raise overdue(self.url, patience) from error
+            except httpx.HTTPError as error:
+                raise _error(error, self.url, patience) from error
+            chunks = self._chunks(response, whole, patience)
+            await anext(chunks)  # closing one that has not begun would not end the call
+            undo.pop_all()
+        return response.headers.get("content-type", ""), chunks
 
     async def _chunks(
         self, response: httpx.Response, whole: WholeCall, patience: Patience
     ) -> AsyncGenerator[bytes, None]:
-        async with contextlib.aclosing(response):
+        async with contextlib.AsyncExitStack() as ending:
+            ending.callback(self._places.free)
+            ending.push_async_callback(response.aclose)
             try:
+                yield b""
                 async for chunk in response.aiter_bytes():
                     whole.left_s()
                     yield chunk
@@ -331,9 +377,9 @@ class AsyncTransport:
 
     async def get(self, path: str) -> Answered:
         """The answer to a GET. RuntimeError: it is closed."""
-        _check_open(self._http, self.url)
+        self.check_open()
         try:
-            return _answer(await self._http.get(path, timeout=_CONNECT_WITHIN_S))
+            return _answer(await self._http.get(path, timeout=CONNECT_WITHIN_S))
         except httpx.HTTPError as error:
             raise _error_of_first(error, self.url, certified=self._certified) from error
 

@@ -55,6 +55,7 @@ class CommandMount(MountSpec):
 class MountedCommand:
     """A `MountedApp`."""
 
+    why_not = ""
     cancellable = True
 
     def __init__(self, running: RunningCommand, name: str, *, strip_path: bool) -> None:

@@ -48,6 +48,11 @@ class MountedAsgi:
         """
         await self._lifespan.start()
 
+    @property
+    def why_not(self) -> str:
+        """Why it does not work any more; "" while it does."""
+        return self._lifespan.why_not
+
     async def answer(self, exchange: Exchange) -> None:
         """Calls it for one request."""
         messages = SocketMessages(exchange) if isinstance(exchange, SocketExchange) else HttpMessages(exchange)

@@ -138,6 +138,10 @@ class MountExecution:
         if self._threads is not None:
             self._threads.close()
 
+    def why_not(self) -> str:
+        """Why one of them does not work any more; "" while all do."""
+        return "; ".join(mount.app.why_not for mount in self._open.values() if mount.app.why_not)
+
     def find(self, call: ServiceCall) -> OpenMount | None:
         """The mount that a call is for; None: it is for none."""
         return self._open.get(call.meta.method) if call.meta.content_type == EXCHANGE_CONTENT_TYPE else None

@@ -3,6 +3,8 @@
 Rule 1: both run in one task, as libraries that keep something open across them (anyio's cancel scopes) need.
 Rule 2: an application that does not know of it raises when it is asked, or returns: it has no beginning and no end. One
     that says `lifespan.startup.failed` cannot be served.
+Rule 3: one that raises later, before it is asked to end, does not work any more: that is logged, and its replica is not
+    well.
 """
 
 from __future__ import annotations
@@ -32,12 +34,15 @@ class Lifespan:
 
     Attributes:
         state: what it keeps for its requests: each gets a copy.
+        why_not: why the application does not work any more, as a sentence; "" while it does.
     """
 
     def __init__(self, app: Callable[..., Awaitable[None]], where: str) -> None:
         self._app = app
         self._where = where
         self.state: dict[str, Any] = {}
+        self.why_not = ""
+        self._stopping = False
         self._task: asyncio.Task[None] | None = None
         self._asked: asyncio.Queue[str] = asyncio.Queue()
         self._answers: dict[str, str] = {}
@@ -68,12 +73,19 @@ class Lifespan:
             self._task.cancel()
             why = named_error(self._raised) if self._raised is not None else failed or "it gave no reason"
             raise SetupError(f"{self._where} could not be started: {why}") from self._raised
+        self._task.add_done_callback(self._over)
+
+    def _over(self, _: asyncio.Task[None]) -> None:
+        if self._raised is not None and not self._stopping:
+            self.why_not = f"{self._where}: what it keeps open (lifespan) ended with {named_error(self._raised)}"
+            _log.error("%s does not work any more: its lifespan raised", self._where, exc_info=self._raised)
 
     async def stop(self, timeout_s: float) -> None:
         """Runs what is done at the end, for at most `timeout_s` seconds."""
         task = self._task
         if task is None or task.done():
             return
+        self._stopping = True
         self._asked.put_nowait("lifespan.shutdown")
         try:
             async with asyncio.timeout(timeout_s):

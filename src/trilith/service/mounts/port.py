@@ -41,6 +41,11 @@ class MountedApp(Protocol):
 
     cancellable: bool
 
+    @property
+    def why_not(self) -> str:
+        """Why it does not work any more, as a sentence; "" while it does."""
+        ...
+
     async def start(self) -> None:
         """Gets ready; called once, before the first exchange.
 

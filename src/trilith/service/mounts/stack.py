@@ -103,6 +103,11 @@ class MountedStack:
         """
         await self._lifespan.start()
 
+    @property
+    def why_not(self) -> str:
+        """Why it does not work any more; "" while it does."""
+        return self._lifespan.why_not
+
     async def answer(self, exchange: Exchange) -> None:
         """Answers one request."""
         state = dict(self._lifespan.state)

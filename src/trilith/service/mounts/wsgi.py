@@ -40,6 +40,7 @@ class MountedWsgi:
         place: where it is mounted.
     """
 
+    why_not = ""
     cancellable = False
 
     def __init__(self, app: WsgiApp, place: MountPlace) -> None:

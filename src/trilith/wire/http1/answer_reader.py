@@ -1,8 +1,15 @@
-"""Reads one answer of HTTP/1.1 as it comes, for a client that sends its request meanwhile. Sans-I/O."""
+"""Reads one answer of HTTP/1.1 as it comes, for a client that sends its request meanwhile. Sans-I/O.
+
+Rule: what comes before the body, and after it, is bounded; fields after it (trailers) are passed over.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 import httptools
+
+_MOST_HEAD_BYTES: Final = 64 << 10
 
 
 class AnswerReader:
@@ -19,19 +26,23 @@ class AnswerReader:
         self.headers: dict[str, str] = {}
         self.complete = False
         self._chunks: list[bytes] = []
+        self._head_bytes = self._bodiless_bytes = 0
         self._parser = httptools.HttpResponseParser(self)
 
     def push(self, octets: bytes) -> list[bytes]:
         """Takes what came; the pieces of the body in it.
 
         Raises:
-            ValueError: it is no HTTP.
+            ValueError: it is no HTTP, or its head is too long.
         """
         try:
             self._parser.feed_data(octets)
         except httptools.HttpParserError as error:
             raise ValueError(f"the answer is no HTTP: {error}") from error
         chunks, self._chunks = self._chunks, []
+        self._bodiless_bytes = 0 if chunks else self._bodiless_bytes + len(octets)
+        if max(self._head_bytes, self._bodiless_bytes) > _MOST_HEAD_BYTES:
+            raise ValueError(f"the head of the answer is longer than {_MOST_HEAD_BYTES} bytes")
         return chunks
 
     def ends_with_connection(self) -> bool:
@@ -42,6 +53,9 @@ class AnswerReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """For the parser."""
+        self._head_bytes += len(name) + len(value) + 4
+        if self._head_bytes > _MOST_HEAD_BYTES or self.status:
+            return
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
