@@ -33,6 +33,7 @@ _OURS: Final = {
     "--num-replicas": "--replicas",
     "--port": "--http-port (and --grpc-port, --metrics-port)",
     "--ssl-certfile": "--tls-certificate",
+    "--strict-model-config": "--disable-auto-complete-config",
     "--ssl-keyfile": "--tls-key",
     "--workers": "--replicas",
 }
@@ -42,12 +43,10 @@ _NEEDLESS: Final = {
     "--allow-grpc": "gRPC is served unless --grpc-port is off",
     "--allow-http": "HTTP is served always; --http-port says where",
     "--allow-metrics": "metrics have a port of their own unless --metrics-port is off",
-    "--backend-config": "what concerns a backend stands in a model's configuration, under parameters",
     "--buffer-manager-thread-count": "there is no pool of buffers to fill",
     "--cache-config": "answers are not cached yet",
     "--cache-directory": "answers are not cached yet",
     "--cuda-memory-pool-byte-size": "models run on the CPU",
-    "--disable-auto-complete-config": "what a configuration leaves out is always completed from the model",
     "--grpc-infer-thread-count": "there is one loop for all connections",
     "--grpc-infer-allocation-pool-size": "there is no pool of requests to fill",
     "--http-thread-count": "there is one loop for all connections",
@@ -63,7 +62,6 @@ _NEEDLESS: Final = {
     "--response-cache-byte-size": "answers are not cached yet",
     "--reuse-grpc-port": "a port is this server's alone",
     "--reuse-http-port": "a port is this server's alone",
-    "--strict-model-config": "what a configuration leaves out is always completed from the model",
     "--trace-config": "each answer can bring its timeline; see docs/measure.md",
 }
 

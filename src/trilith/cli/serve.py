@@ -46,6 +46,8 @@ def serve(
     strict_readiness: bool = _LOAD.strict_readiness,
     exit_on_error: Annotated[bool, Parameter(negative="")] = False,
     backend_directory: Path | None = None,
+    backend_config: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    disable_auto_complete_config: Annotated[bool, Parameter(negative="")] = False,
     gpu_instances_on_cpu: Annotated[bool, Parameter(negative="")] = False,
     drain_timeout_s: float = 30.0,
     unresponsive_timeout_s: float = 30.0,
@@ -132,6 +134,10 @@ def serve(
         End when a model cannot be loaded at the start, instead of serving the others.
     backend_directory
         Folder of backends of your own: `NAME/model.py` in it serves every model whose configuration names NAME.
+    backend_config
+        `BACKEND,SETTING=VALUE`: a setting of a backend, `onnxruntime,default-max-batch-size=8`. May be repeated.
+    disable_auto_complete_config
+        A model's configuration must say all of its inputs and outputs: nothing is taken from the model.
     gpu_instances_on_cpu
         Run models whose configuration asks for a GPU on a CPU, instead of refusing them.
     drain_timeout_s
@@ -373,6 +379,8 @@ def serve(
             strict_readiness=strict_readiness,
             exit_on_error=exit_on_error,
             backend_directory=str(backend_directory.resolve()) if backend_directory is not None else "",
+            backend_config=backend_config,
+            disable_auto_complete_config=disable_auto_complete_config,
             gpu_instances_on_cpu=gpu_instances_on_cpu,
         ),
         protocol=ProtocolOptions(

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from trilith.core.backend_config import BackendConfig, read_backend_config
 from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
 
@@ -75,6 +76,9 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
         config_name: where a model's folder holds `configs/NAME.pbtxt` (or `.yaml`), that is its configuration.
         strict_readiness: whether a runtime is ready only when every model is that should serve.
         backend_directory: a folder of backends, each a folder with a `model.py` that serves many models; "" for none.
+        disable_auto_complete_config: whether a model's configuration must say everything: all inputs and outputs, each
+            with its datatype and dims. Nothing is taken from the model then.
+        backend_config: Triton's settings of backends, as typed; see `backend_config.py`.
         gpu_instances_on_cpu: whether a model whose configuration asks for a GPU is run on a CPU, instead of refused.
     """
 
@@ -90,6 +94,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     config_name: str = ""
     strict_readiness: bool = True
     backend_directory: str = ""
+    disable_auto_complete_config: bool = False
+    backend_config: tuple[str, ...] = ()
     gpu_instances_on_cpu: bool = False
 
     def __post_init__(self) -> None:
@@ -97,10 +103,16 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
             number = getattr(self, name)
             if number is not None and not allowed.holds(number):
                 raise InvalidConfig(f"{name}: must be {allowed}, got {plain_number(number)}")
+        read_backend_config(self.backend_config)
         if self.on_demand and self.mode is not ControlMode.NONE:
             raise InvalidConfig(f"on_demand: requests decide what is loaded, so mode must be none, got {self.mode}")
         if not is_config_name(self.config_name):
             raise InvalidConfig(f"config_name: must be a file's name without its ending, got {self.config_name!r}")
+
+    @property
+    def backend_settings(self) -> BackendConfig:
+        """What `backend_config` says."""
+        return read_backend_config(self.backend_config)
 
 
 def is_config_name(name: str) -> bool:

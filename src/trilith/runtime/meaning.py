@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trilith.runtime.joining import Padding
 from trilith.runtime.repository import ModelPlan
-from trilith.runtime.spec import DEFAULT_MAX_BATCH_SIZE, DeclaredTensor, ModelSpec
+from trilith.runtime.spec import DeclaredTensor, ModelSpec
 
 
 def meaning(plan: ModelPlan) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _most_rows(plan: ModelPlan) -> str:
         return f"{spec.max_batch_size} rows"
     if spec.backend == "python" or plan.kind.script is not None:
         return "as many rows as model.py says when it is loaded (auto_complete_config)"
-    return f"{DEFAULT_MAX_BATCH_SIZE} rows, if the model file has a batch dimension of any size"
+    return f"{spec.default_rows} rows, if the model file has a batch dimension of any size"
 
 
 def _kind(tensor: DeclaredTensor, spec: ModelSpec) -> str:

@@ -18,6 +18,7 @@ from trilith.runtime.overrides import Override
 from trilith.runtime.repository import ModelPlan, plan_model
 from trilith.runtime.roots import Roots
 from trilith.runtime.steps import LoadRules
+from trilith.runtime.strictness import as_said
 
 _log: Final = logging.getLogger("trilith.runtime")
 
@@ -78,6 +79,11 @@ def _plan_load(
     plan = plan_model(name, path, kinds, sent, rules.config_name, gpu_instances_on_cpu=rules.gpu_instances_on_cpu)
     for field in plan.moved:
         _log.warning("model '%s': %s asks for a GPU; it runs on a CPU, as %s says", name, field, OPTION)
+    if not rules.auto_complete:
+        plan = as_said(plan)
+    rows = rules.backends.rows_of(plan.spec.backend)
+    if rows is not None:
+        plan = plan.with_spec(replace(plan.spec, default_rows=rows))
     if plan.spec.load_timeout_s is None:
         plan = plan.with_spec(replace(plan.spec, load_timeout_s=rules.timeout_s))
     return plan, plan.standing()

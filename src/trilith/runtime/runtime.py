@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import logging
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -52,6 +53,7 @@ from trilith.runtime.steps import LoadRules
 from trilith.runtime.ticket import OnDone, Ticket
 from trilith.telemetry import Snapshot
 
+_log: Final = logging.getLogger("trilith.runtime")
 _LOOKERS: Final = 2  # threads that look for names
 _LAST_LOOKS_S: Final = 0.5
 _PLANNERS: Final = 4  # threads that read configurations, and fetch from repositories behind URLs
@@ -87,6 +89,8 @@ class Runtime:
                 retries=self._config.model_load_retry_count,
                 config_name=self._config.config_name,
                 gpu_instances_on_cpu=self._config.gpu_instances_on_cpu,
+                auto_complete=not self._config.disable_auto_complete_config,
+                backends=self._config.backend_settings,
                 keep_statistics=self._config.keep_statistics,
                 drain_timeout_s=self._config.drain_timeout_s,
             ),
@@ -114,6 +118,8 @@ class Runtime:
         """
         self._loop = asyncio.get_running_loop()
         self._keeper.starting = True
+        for told in self._config.backend_settings.idle:
+            _log.warning("%s", told)
         config = self._config
         listing = await self.repository.look()
         start = at_start(listing, config.mode, config.load_at_start, on_demand=config.on_demand)

@@ -15,7 +15,7 @@ from trilith.core.tensor import TensorSpec
 from trilith.errors import InvalidConfig
 from trilith.runtime.joining import Padding
 from trilith.runtime.reshaping import Reshape
-from trilith.runtime.spec import DEFAULT_MAX_BATCH_SIZE, DeclaredTensor, ModelSpec
+from trilith.runtime.spec import DeclaredTensor, ModelSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ def _max_batch_size(spec: ModelSpec, signature: ModelSignature, fixed: TensorSpe
         return spec.max_batch_size
     if fixed is not None or _declares_full_shapes(spec, signature):
         return 0
-    return DEFAULT_MAX_BATCH_SIZE
+    return spec.default_rows
 
 
 def _declares_full_shapes(spec: ModelSpec, signature: ModelSignature) -> bool:

@@ -263,6 +263,8 @@ class ModelSpec:
         source: where the file comes from when the folder does not hold it.
         warmup: what it is run with before it serves.
         load_timeout_s: how long loading it may give no sign that it gets on, in seconds; None for the runtime's limit.
+        default_rows: most rows in a batch where its file has a batch dimension and nobody says a size; 0: no batches.
+        completes: whether a Python model is asked for what its configuration leaves out.
         pure: whether running a request twice is harmless, so that a failed batch may be retried in halves.
     """
 
@@ -288,4 +290,6 @@ class ModelSpec:
     source: ModelSource | None = None
     warmup: tuple[WarmupSample, ...] = ()
     load_timeout_s: float | None = None
+    default_rows: int = DEFAULT_MAX_BATCH_SIZE
+    completes: bool = True
     pure: bool = True

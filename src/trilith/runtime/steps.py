@@ -9,9 +9,10 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from trilith.core.backend_config import BackendConfig
 from trilith.errors import InvalidConfig, SetupError
 from trilith.runtime.attempt import Attempt
 from trilith.runtime.backends import Backend
@@ -34,6 +35,8 @@ class LoadRules:
         retries: how often a load that failed is tried again.
         config_name: which configuration of a model's folder holds; "" for the usual one.
         gpu_instances_on_cpu: whether instances that ask for a GPU run on a CPU.
+        auto_complete: whether what a configuration leaves out is taken from the model.
+        backends: what was said of backends.
         keep_statistics: whether a version that is loaded again goes on counting where it was.
         drain_timeout_s: how long requests in flight may take when a version stops.
     """
@@ -42,6 +45,8 @@ class LoadRules:
     retries: int
     config_name: str
     gpu_instances_on_cpu: bool
+    auto_complete: bool = True
+    backends: BackendConfig = field(default_factory=BackendConfig)
     keep_statistics: bool
     drain_timeout_s: float
 

@@ -15,6 +15,8 @@ from trilith.runtime import RuntimeConfig
 
 OTHER = {
     "backend_directory": "backends",
+    "backend_config": ("onnxruntime,default-max-batch-size=8",),
+    "disable_auto_complete_config": True,
     "gpu_instances_on_cpu": True,
     "mode": ControlMode.EXPLICIT,
     "load_at_start": ("a",),

@@ -111,7 +111,7 @@ class Loading:
                 folder=str(self._version_folder),
                 path=str(self._path),
                 config=config,
-                complete=complete,
+                complete=complete and self.spec.completes,
             )
             answer = process.ask(begin, self._hear)
             if complete and isinstance(answer, Completed):
