@@ -142,3 +142,19 @@ def test_a_websocket_is_closed_or_refused():
         "websocket.http.response.start",
         "websocket.http.response.body",
     ]
+
+
+def test_a_websocket_is_open_from_its_acceptance_to_its_close_and_a_refusal_opens_none():
+    async def main():
+        other = Other({"type": "websocket.connect"})
+        socket = RelayedSocket(SOCKET, other.receive, other.send)
+        assert not socket.open
+        await socket.accept()
+        assert socket.open
+        await socket.close()
+        assert not socket.open
+        refused = RelayedSocket(SOCKET, other.receive, other.send)
+        await refused.start(401)
+        assert not refused.open
+
+    asyncio.run(main())

@@ -17,9 +17,8 @@ from trilith.service.command.relay import relay
 from trilith.service.command.running import RunningCommand
 from trilith.service.command.sockets import relay_socket
 from trilith.service.mounts.declare import MountOptions
-from trilith.service.mounts.exchange import Exchange
+from trilith.service.mounts.exchange_port import ExchangePort, is_socket
 from trilith.service.mounts.port import MountPlace
-from trilith.service.mounts.socket import SocketExchange
 from trilith.service.mounts.spec import MountSpec
 from trilith.service.spec import ServiceSpec
 
@@ -66,19 +65,19 @@ class MountedCommand:
     async def start(self) -> None:
         """It runs already: the instance may need it when it is entered."""
 
-    async def answer(self, exchange: Exchange) -> None:
+    async def answer(self, exchange: ExchangePort) -> None:
         """Passes one request on."""
         asked = self._asked(exchange)
         watch = asyncio.create_task(_end_when_left(exchange, asyncio.current_task()))
         try:
-            if isinstance(exchange, SocketExchange):
+            if is_socket(exchange):
                 await relay_socket(asked, exchange, self._running, self._name)
             else:
                 await relay(asked, exchange, self._running, self._name)
         finally:
             watch.cancel()
 
-    def _asked(self, exchange: Exchange) -> Asked:
+    def _asked(self, exchange: ExchangePort) -> Asked:
         head = exchange.head
         strip = self._strip_path and bool(head.root_path)
         context: Any = exchange.context
@@ -97,7 +96,7 @@ class MountedCommand:
         """Its process is ended by who started it."""
 
 
-async def _end_when_left(exchange: Exchange, task: asyncio.Task[Any] | None) -> None:
+async def _end_when_left(exchange: ExchangePort, task: asyncio.Task[Any] | None) -> None:
     """Cancels the task when the client has gone."""
     await exchange.wait_over()
     if exchange.gone and task is not None:

@@ -20,7 +20,8 @@ from trilith.service.command.relay import connected, lost, pieces_of, read_head,
 from trilith.service.command.running import RunningCommand
 from trilith.service.command.upstream import Connection
 from trilith.service.mounts.exchange import ClientGone
-from trilith.service.mounts.socket import SocketClosed, SocketExchange
+from trilith.service.mounts.exchange_port import SocketPort
+from trilith.service.mounts.socket import SocketClosed
 from trilith.wire.http1.relayed_answer import RelayedAnswer, end_to_end
 from trilith.wire.relayed_websocket import NONCE_BYTES, Closed, Opening, RelayedWebSocket
 from trilith.wire.websocket import FAILED, GOING_AWAY, LOST, NO_CODE, NORMAL
@@ -33,7 +34,7 @@ _LONGEST_REFUSAL_BYTES: Final = 1 << 16
 _LONGEST_MESSAGE_BYTES: Final = 64 << 20
 
 
-async def relay_socket(asked: Asked, exchange: SocketExchange, command: RunningCommand, name: str) -> None:
+async def relay_socket(asked: Asked, exchange: SocketPort, command: RunningCommand, name: str) -> None:
     """Passes one websocket on. `name`: of the service.
 
     Raises:
@@ -70,7 +71,7 @@ async def relay_socket(asked: Asked, exchange: SocketExchange, command: RunningC
 
 
 async def _refuse(
-    exchange: SocketExchange, connection: Connection, answer: RelayedAnswer, pieces: list[bytes], name: str
+    exchange: SocketPort, connection: Connection, answer: RelayedAnswer, pieces: list[bytes], name: str
 ) -> None:
     while not answer.complete and sum(map(len, pieces)) < _LONGEST_REFUSAL_BYTES:
         octets = await read_some(connection)
@@ -82,7 +83,7 @@ async def _refuse(
     await exchange.finish(b"".join(pieces))
 
 
-async def _both_ways(exchange: SocketExchange, connection: Connection, socket: RelayedWebSocket, rest: bytes) -> None:
+async def _both_ways(exchange: SocketPort, connection: Connection, socket: RelayedWebSocket, rest: bytes) -> None:
     down = asyncio.create_task(_to_client(exchange, connection, socket, rest))
     up = asyncio.create_task(_to_process(exchange, connection, socket))
     try:
@@ -97,7 +98,7 @@ async def _both_ways(exchange: SocketExchange, connection: Connection, socket: R
         up.cancel()
 
 
-async def _to_client(exchange: SocketExchange, connection: Connection, socket: RelayedWebSocket, rest: bytes) -> None:
+async def _to_client(exchange: SocketPort, connection: Connection, socket: RelayedWebSocket, rest: bytes) -> None:
     octets = rest
     with contextlib.suppress(ClientGone):
         while True:
@@ -116,7 +117,7 @@ async def _to_client(exchange: SocketExchange, connection: Connection, socket: R
                 return
 
 
-async def _to_process(exchange: SocketExchange, connection: Connection, socket: RelayedWebSocket) -> None:
+async def _to_process(exchange: SocketPort, connection: Connection, socket: RelayedWebSocket) -> None:
     try:
         while True:
             connection.writer.write(socket.message(await exchange.receive_message()))

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from trilith.service.mounts.exchange import ClientGone, Exchange, Phase
+from trilith.service.mounts.exchange import ClientGone, Phase
+from trilith.service.mounts.exchange_port import ExchangePort, is_socket
 from trilith.service.mounts.lifespan import Lifespan
 from trilith.service.mounts.port import MountPlace
-from trilith.service.mounts.socket import SocketExchange
 from trilith.service.mounts.socket_messages import SocketMessages
 from trilith.wire.exchange import ExchangeHead
 
@@ -53,9 +53,9 @@ class MountedAsgi:
         """Why it does not work any more; "" while it does."""
         return self._lifespan.why_not
 
-    async def answer(self, exchange: Exchange) -> None:
+    async def answer(self, exchange: ExchangePort) -> None:
         """Calls it for one request."""
-        messages = SocketMessages(exchange) if isinstance(exchange, SocketExchange) else HttpMessages(exchange)
+        messages = SocketMessages(exchange) if is_socket(exchange) else HttpMessages(exchange)
         await self(scope_of(exchange.head, {}), messages.receive, messages.send)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -102,7 +102,7 @@ class HttpMessages:
 
     __slots__ = ("_exchange", "_over")
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: ExchangePort) -> None:
         self._exchange = exchange
         self._over = False  # the body was received to its end
 

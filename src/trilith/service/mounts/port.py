@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from trilith.service.mounts.app_threads import AppThreads
-from trilith.service.mounts.exchange import Exchange
+from trilith.service.mounts.exchange_port import ExchangePort
 
 InThread = Callable[..., Awaitable[Any]]
 """Runs a function in a thread of the replica's own; the next one waits when all are taken."""
@@ -54,7 +54,7 @@ class MountedApp(Protocol):
         """
         ...
 
-    async def answer(self, exchange: Exchange) -> None:
+    async def answer(self, exchange: ExchangePort) -> None:
         """Answers one request. What it raises before its answer has begun is answered with 500, after that it cuts it.
 
         It may go on when it has answered: that holds no place.

@@ -8,15 +8,15 @@ from typing import Any
 
 from trilith.core.context import current_context
 from trilith.service.codecs.native import Buffer
-from trilith.service.mounts.exchange import ClientGone, Exchange, Phase, checked_fields
-from trilith.service.mounts.socket import SocketClosed, SocketExchange
+from trilith.service.mounts.exchange import ClientGone, Phase, checked_fields
+from trilith.service.mounts.socket import SocketClosed
 from trilith.wire.exchange import ExchangeHead, Field
 
 _LOST = 1006
 
 
-class RelayedExchange(Exchange):
-    """An `Exchange` that is made of the three things that an ASGI application gets."""
+class RelayedExchange:
+    """An `ExchangePort` that is made of the three things that an ASGI application gets."""
 
     _prefix = "http.response"
 
@@ -37,7 +37,7 @@ class RelayedExchange(Exchange):
         )
         self.phase = Phase.OPEN
         self.gone = False
-        self.left_bytes = None
+        self.left_bytes: int | None = None
         self._receive = receive
         self._send = send
         self._ended = False
@@ -53,7 +53,7 @@ class RelayedExchange(Exchange):
         while not self._ended:
             message = await self._receive()
             if message["type"] != "http.request":
-                self._leave()
+                self.leave()
                 raise ClientGone
             self._ended = not message.get("more_body", False)
             self._changed.set()
@@ -61,7 +61,12 @@ class RelayedExchange(Exchange):
                 return bytes(message["body"])
         return None
 
-    def _leave(self) -> None:
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    def leave(self) -> None:
+        """As of every exchange."""
         self.gone = self.phase is not Phase.FINISHED
         self._changed.set()
 
@@ -87,7 +92,7 @@ class RelayedExchange(Exchange):
         try:
             await self._send(message)
         except OSError as error:
-            self._leave()
+            self.leave()
             raise ClientGone from error
 
     async def wait_over(self) -> None:
@@ -96,13 +101,20 @@ class RelayedExchange(Exchange):
             await self._change()
         if not self.gone and self.phase is not Phase.FINISHED:
             await self._receive()
-            self._leave()
+            self.leave()
 
 
-class RelayedSocket(RelayedExchange, SocketExchange):
-    """The same of a websocket."""
+class RelayedSocket(RelayedExchange):
+    """A `SocketPort` that is made of the same."""
 
     _prefix = "websocket.http.response"
+    _closed: tuple[int, str] | None = None
+    _accepted = False
+
+    @property
+    def open(self) -> bool:
+        """As of every websocket."""
+        return self._accepted and self.phase is Phase.BEGUN
 
     async def receive(self) -> bytes | None:
         """A handshake has no body."""
@@ -112,6 +124,7 @@ class RelayedSocket(RelayedExchange, SocketExchange):
         """As of every websocket."""
         await self._receive()  # `websocket.connect`
         self.phase = Phase.BEGUN
+        self._accepted = True
         fields = [(name.lower(), value) for name, value in checked_fields(headers)]
         await self._tell({"type": "websocket.accept", "subprotocol": subprotocol, "headers": fields})
 
@@ -124,18 +137,18 @@ class RelayedSocket(RelayedExchange, SocketExchange):
                 found: str | bytes = message["bytes"] if text is None else text
                 return found
             self._closed = message.get("code", _LOST), message.get("reason") or ""
-            self._leave()
+            self.leave()
         raise SocketClosed(*self._closed)
 
     async def send_message(self, message: str | bytes) -> None:
         """As of every websocket."""
-        if self.left:
+        if self.gone or self._closed is not None:
             raise ClientGone
         await self._tell({"type": "websocket.send", "text" if isinstance(message, str) else "bytes": message})
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """As of every websocket."""
-        if not self.left:
+        if not self.gone and self._closed is None:
             await self._tell({"type": "websocket.close", "code": code, "reason": reason})
         self.phase = Phase.FINISHED
         self._changed.set()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from trilith.service.mounts.socket import SocketClosed, SocketExchange
+from trilith.service.mounts.exchange_port import SocketPort
+from trilith.service.mounts.socket import SocketClosed
 
 Message = MutableMapping[str, Any]
 
@@ -15,7 +16,7 @@ class SocketMessages:
 
     __slots__ = ("_connected", "_exchange")
 
-    def __init__(self, exchange: SocketExchange) -> None:
+    def __init__(self, exchange: SocketPort) -> None:
         self._exchange = exchange
         self._connected = False
 

@@ -17,12 +17,11 @@ from trilith.core.context import current_context
 from trilith.core.foreign import named_error
 from trilith.errors import NotFound, SetupError
 from trilith.service.mounts.asgi import HttpMessages, MountedAsgi, scope_of
-from trilith.service.mounts.exchange import Exchange
+from trilith.service.mounts.exchange_port import ExchangePort, is_socket
 from trilith.service.mounts.lifespan import Lifespan
 from trilith.service.mounts.method_app import MethodApp
 from trilith.service.mounts.port import MountedApp
 from trilith.service.mounts.relayed import RelayedExchange, RelayedSocket
-from trilith.service.mounts.socket import SocketExchange
 from trilith.service.mounts.socket_messages import SocketMessages
 from trilith.service.user_errors import USER_ERRORS
 from trilith.wire.http_status import error_body
@@ -108,10 +107,10 @@ class MountedStack:
         """Why it does not work any more; "" while it does."""
         return self._lifespan.why_not
 
-    async def answer(self, exchange: Exchange) -> None:
+    async def answer(self, exchange: ExchangePort) -> None:
         """Answers one request."""
         state = dict(self._lifespan.state)
-        messages = SocketMessages(exchange) if isinstance(exchange, SocketExchange) else HttpMessages(exchange)
+        messages = SocketMessages(exchange) if is_socket(exchange) else HttpMessages(exchange)
         await self._app(scope_of(exchange.head, state), messages.receive, messages.send)
 
     async def stop(self, timeout_s: float) -> None:

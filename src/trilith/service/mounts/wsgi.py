@@ -19,7 +19,8 @@ from typing import Any, Final
 from trilith.core.forks import end_if_forked
 from trilith.service.codecs.native import Buffer
 from trilith.service.mounts.app_threads import Turn
-from trilith.service.mounts.exchange import ClientGone, Exchange, Phase
+from trilith.service.mounts.exchange import ClientGone, Phase
+from trilith.service.mounts.exchange_port import ExchangePort
 from trilith.service.mounts.port import MountPlace
 from trilith.service.user_errors import USER_ERRORS
 from trilith.wire.exchange import ExchangeHead
@@ -50,7 +51,7 @@ class MountedWsgi:
     async def start(self) -> None:
         """It has no beginning."""
 
-    async def answer(self, exchange: Exchange) -> None:
+    async def answer(self, exchange: ExchangePort) -> None:
         """Calls it for one request, in a thread."""
         work = _Work(self._app, exchange, asyncio.get_running_loop())
         error = await self._threads.run(work.run, exchange.leave)
@@ -64,7 +65,7 @@ class MountedWsgi:
 class _Work:
     """One request, in its thread."""
 
-    def __init__(self, app: WsgiApp, exchange: Exchange, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, app: WsgiApp, exchange: ExchangePort, loop: asyncio.AbstractEventLoop) -> None:
         self._app = app
         self._exchange = exchange
         self._loop = loop
@@ -143,7 +144,7 @@ class _Work:
 class _Body(io.RawIOBase):
     """The body of a request, for the thread."""
 
-    def __init__(self, exchange: Exchange, on_loop: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    def __init__(self, exchange: ExchangePort, on_loop: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
         super().__init__()
         self._exchange = exchange
         self._on_loop = on_loop
