@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -84,6 +85,25 @@ def test_an_application_begins_and_ends_with_its_replica(serve):
     assert httpx.get(url(server, "/living")).json() == ["with mounts", "mounts"]
     assert server.terminate() == 0
     server.wait_line("the lifespan has ended")
+
+
+def test_a_replica_whose_application_broke_after_its_start_is_replaced(serve):
+    server = serve(f"{APPS}/lifespans.py:Lifespans")
+    [first] = server.replica_pids("Lifespans")
+    assert httpx.get(url(server, "/ui/break")).text == "failing"
+    server.wait_line("Lifespans: the mount at /ui does not work any more: its lifespan raised")
+    server.wait_line("Lifespans takes no calls any more")
+    server.wait_line(f"killing a replica of Lifespans (pid {first})")
+    server.wait_until(lambda: [pid for pid in server.replica_pids("Lifespans") if pid != first])
+    assert server.post("/one") == (200, 1)
+
+
+def test_what_is_no_http_is_refused_in_the_form_of_services(mounts):
+    for octets in (b"GET / HTTP/3.0\r\n\r\n", b"\x16\x03\x01 no http\r\n\r\n", b"GET /\x00 HTTP/1.1\r\n\r\n"):
+        client, found = raw(mounts, octets, until=b"}")
+        client.close()
+        told = json.loads(found.partition(b"\r\n\r\n")[2])
+        assert told["error"].keys() == {"code", "message", "request_id"}
 
 
 def test_large_bodies_go_in_and_out_in_pieces(mounts):

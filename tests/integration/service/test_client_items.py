@@ -14,8 +14,9 @@ import pytest
 import trilith
 from trilith.core.context import Context, current_context
 from trilith.core.timeline import Timeline
-from trilith.errors import DeadlineExceeded, InvalidInput, NoReadyReplica, ReplicaLost
+from trilith.errors import DeadlineExceeded, InvalidConfig, InvalidInput, NoReadyReplica, ReplicaLost
 from trilith.service import describe, openapi_document
+from trilith.service.client import remote_methods
 
 TRACE = f"00-{'1' * 32}-{'2' * 16}-01"
 
@@ -396,3 +397,30 @@ def test_a_closed_client_says_so(serving):
     for calls in (client.one, lambda: client.total(["a"]), lambda: client.echo(["a"])):
         with pytest.raises(RuntimeError, match="is closed"):
             calls()
+
+
+def test_who_waits_on_a_loop_of_the_program_and_so_stops_it_gets_an_answer(serving):
+    """A plain client in an asynchronous method of a service in this process, which runs on the program's own loop."""
+    server = serving(early)
+
+    @trilith.service
+    class Waiting:
+        @trilith.api
+        async def ask(self) -> str:
+            with trilith.client(server.url) as client:
+                return client.total(["a"])
+
+    @trilith.service
+    class Outer:
+        waiting = trilith.depends(Waiting)
+
+        @trilith.api
+        def go(self) -> str:
+            return self.waiting.ask()
+
+    assert Outer().go() == "early"
+
+
+def test_an_accept_that_http_does_not_allow_is_refused(serving):
+    with remote_methods(serving(early).url) as methods, pytest.raises(InvalidConfig, match="the value of 'accept'"):
+        methods.call(methods.find("one"), {}, accept="text/plain\r\nx: y")

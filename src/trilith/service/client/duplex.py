@@ -23,6 +23,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from trilith.core.plain_numbers import plain_number
 from trilith.errors import TrilithError, Unsupported
+from trilith.service.bridge import BackgroundLoop
 from trilith.service.client import failures
 from trilith.service.client.encoding import Body, decode_error
 from trilith.service.client.heads import trace_of_caller
@@ -33,6 +34,9 @@ from trilith.wire.http1.request_head import request_head
 
 CONNECT_WITHIN_S: Final = 5.0
 """How long a server may take to take a connection, in seconds."""
+
+calls_loop: Final = BackgroundLoop()
+"""Where calls run whose callers wait. No code of users does: who waits on a loop, and stops it so, is answered."""
 
 _READ_BYTES: Final = 1 << 16
 _OF_PATHS: Final = "/%:@!$&'()*+,;=~"

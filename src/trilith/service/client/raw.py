@@ -20,6 +20,7 @@ from trilith.errors import NotFound
 from trilith.service.client.address import server_address
 from trilith.service.client.connect import DOCUMENT, operations_of
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments, encode_item
+from trilith.service.client.heads import checked_headers
 from trilith.service.client.operations import Operation
 from trilith.service.client.patience import Patience, checked_timeout
 from trilith.service.client.streams import ItemReader
@@ -113,10 +114,12 @@ class Methods:
             accept: content type of the answer; "" for the method's own.
 
         Raises:
+            InvalidConfig: HTTP does not allow that `accept`.
             TrilithError: whatever the call failed with.
         """
         body = encode_arguments(operation, arguments)
         if accept:
+            checked_headers({"accept": accept})
             body = replace(body, accept=f"{accept}, */*;q=0.1")
         if body.items is not None:
             content_type, chunks = self._open(operation, body)

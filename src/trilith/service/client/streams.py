@@ -18,7 +18,6 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.errors import InvalidInput, TrilithError
-from trilith.service.bridge import background
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_item
 from trilith.service.client.operations import Operation
 from trilith.service.client.retries import Tries
@@ -166,12 +165,14 @@ class SyncStreams:
         return call
 
     def _both(self, body: Body) -> BlockingItems:
-        """Items both ways: on the background loop, and the caller's own steps in threads."""
+        """Items both ways: on a loop of the client's, and the caller's own steps in a thread."""
+        from trilith.service.client.duplex import calls_loop
+
         self._transport.check_open()
         operation, server, calling = self._operation, self._transport.both_ways, self._calling
         given = _Given(operation, body.items, waits=True)
         return BlockingItems(
-            lambda: _items_both_ways(operation, server, body, given, self._tries(), calling), background.loop()
+            lambda: _items_both_ways(operation, server, body, given, self._tries(), calling), calls_loop.loop()
         )
 
     def _items(self, body: Body) -> Iterator[Any]:

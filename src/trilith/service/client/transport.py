@@ -15,10 +15,9 @@ from typing import Any, Final
 import httpx
 
 from trilith.core.plain_numbers import plain_number
-from trilith.errors import InvalidConfig, ReplicaLost, TrilithError
-from trilith.service.bridge import background
+from trilith.errors import InvalidConfig, ReplicaLost, TrilithError, Unsupported
 from trilith.service.client import failures
-from trilith.service.client.duplex import CONNECT_WITHIN_S, DuplexServer
+from trilith.service.client.duplex import CONNECT_WITHIN_S, DuplexServer, calls_loop
 from trilith.service.client.encoding import Body, decode_error
 from trilith.service.client.heads import checked_headers, trace_of_caller
 from trilith.service.client.patience import Patience, WholeCall, overdue
@@ -146,6 +145,8 @@ def error_of(answered: Answered) -> TrilithError:
 def _error(error: httpx.HTTPError, url: str, patience: Patience | None = None) -> TrilithError:
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return failures.not_connected(url, str(error))
+    if isinstance(error, httpx.LocalProtocolError):
+        return Unsupported(f"{url} describes a method that cannot be called: {error}")
     if isinstance(error, httpx.TimeoutException):
         return overdue(url, patience or Patience(asked_s=CONNECT_WITHIN_S, method_s=None))
     return failures.lost(url, str(error))
@@ -242,7 +243,7 @@ class SyncTransport:
         """
         self.check_open()
         if items is not None:
-            came = BlockingItems(lambda: _of_items(self._one_way, path, body, items, patience), background.loop())
+            came = BlockingItems(lambda: _of_items(self._one_way, path, body, items, patience), calls_loop.loop())
             with contextlib.ExitStack() as undo:
                 undo.callback(came.close)
                 content_type, chunks = str(next(came)), _rest(came)
