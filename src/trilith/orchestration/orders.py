@@ -54,9 +54,10 @@ class WithdrawReplica:
 
 @dataclass(frozen=True, slots=True)
 class StopReplica:
-    """To a replica that holds no call: exit."""
+    """To a replica that holds no call: exit. `at_once`: it may hold some, and ends them."""
 
     replica_id: int
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Rule 1: pure. What is observed, what is wanted and the instant are arguments; th
 Rule 2: surge first. A revision is complete when every service has all its replicas running; until then nothing of the
     old one is drained, and what dies of it is replaced, so that the switch from one to the other is a single step.
 Rule 3: a service that cannot start is tried again ever more slowly, and then no more (`StartBackoff`): no storms.
+Rule 4: one that drains for too long is told to end in order; one that does not even do that is killed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from trilith.core.backoff import StartBackoff
 from trilith.orchestration.state import ReplicaState
 
 _LIVE = (ReplicaState.STARTING, ReplicaState.RUNNING)
+_GRACE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,14 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """End the draining replica in order, with what it still holds: it overran its limit."""
+
+    replica_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Kill:
     """End the replica now: it overran a limit."""
 
@@ -64,7 +74,7 @@ class Kill:
     reason: str
 
 
-Action = Start | Drain | Kill
+Action = Start | Drain | Stop | Kill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +84,11 @@ class Limits:
     start_s: float = 120.0
     drain_s: float = 30.0
     stop_s: float = 5.0
+
+    @property
+    def end_s(self) -> float:
+        """How long one that was told to stop may live: it is not killed while it reports that it was too slow."""
+        return self.stop_s + _GRACE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +164,15 @@ def reconcile(
     allowed_s = {
         ReplicaState.STARTING: limits.start_s,
         ReplicaState.DRAINING: limits.drain_s,
-        ReplicaState.STOPPING: limits.stop_s,
+        ReplicaState.STOPPING: limits.end_s,
     }
     for replica in replicas:
         limit_s = allowed_s.get(replica.state)
         if limit_s is None or (loading and replica.state is ReplicaState.STARTING and replica.service != SEED):
             continue
         if now - replica.since >= limit_s:
-            actions.append(Kill(replica.replica_id, f"{replica.state} for more than {limit_s:g} s"))
+            end = Stop if replica.state is ReplicaState.DRAINING else Kill
+            actions.append(end(replica.replica_id, f"{replica.state} for more than {limit_s:g} s"))
         else:
             wakes.append(replica.since + limit_s)
     return Plan(tuple(actions), complete, min(wakes, default=None))

@@ -28,6 +28,7 @@ class ReplicaEvent(enum.StrEnum):
     READY = "ready"
     DRAIN = "drain"
     IDLE = "idle"  # a draining replica has nothing in flight
+    OVERDUE = "overdue"  # a draining replica has had its time
     KILL = "kill"
     EXITED = "exited"
 
@@ -41,6 +42,7 @@ TRANSITIONS: Final[Mapping[tuple[ReplicaState, ReplicaEvent], ReplicaState]] = {
     (ReplicaState.RUNNING, ReplicaEvent.KILL): ReplicaState.STOPPING,
     (ReplicaState.RUNNING, ReplicaEvent.EXITED): ReplicaState.STOPPED,
     (ReplicaState.DRAINING, ReplicaEvent.IDLE): ReplicaState.STOPPING,
+    (ReplicaState.DRAINING, ReplicaEvent.OVERDUE): ReplicaState.STOPPING,
     (ReplicaState.DRAINING, ReplicaEvent.KILL): ReplicaState.STOPPING,
     (ReplicaState.DRAINING, ReplicaEvent.EXITED): ReplicaState.STOPPED,
     (ReplicaState.STOPPING, ReplicaEvent.KILL): ReplicaState.STOPPING,

@@ -35,7 +35,7 @@ from trilith.orchestration.orders import (
     Tell,
     WithdrawReplica,
 )
-from trilith.orchestration.reconcile import SEED, Drain, Limits, Start, reconcile
+from trilith.orchestration.reconcile import SEED, Drain, Limits, Start, Stop, reconcile
 from trilith.orchestration.replicas import Replica, ReplicaBook
 from trilith.orchestration.revisions import Revision, Revisions
 from trilith.orchestration.seen_failures import SeenFailures
@@ -378,6 +378,8 @@ class Supervision(Generic[Content]):
                 steps.append(action)
             elif isinstance(action, Drain):
                 self._drain(action.replica_id, now)
+            elif isinstance(action, Stop):
+                self._end_drain(action.replica_id, action.reason, now)
             else:
                 self.replica_unwell(action.replica_id, action.reason, now)
         seed = self._seed_missing
@@ -474,9 +476,16 @@ class Supervision(Generic[Content]):
         self.book.event(replica, ReplicaEvent.DRAIN, now)
         self._order(WithdrawReplica(replica_id))
 
+    def _end_drain(self, replica_id: int, reason: str, now: float) -> None:
+        """What it still does is ended with an answer; then it has the time that every replica has for its end."""
+        replica = self.book.get(replica_id)
+        if replica is not None:
+            self._tell(f"ending the calls of a replica of {replica.service} (pid {replica.pid}): {reason}", "warning")
+            self._stop(replica, ReplicaEvent.OVERDUE, now)
+
     def _stop(self, replica: Replica, event: ReplicaEvent, now: float) -> None:
         self.book.event(replica, event, now)
-        self._order(StopReplica(replica.replica_id))
+        self._order(StopReplica(replica.replica_id, at_once=event is ReplicaEvent.OVERDUE))
 
     def _kill(self, replica: Replica, now: float) -> None:
         self.book.event(replica, ReplicaEvent.KILL, now)

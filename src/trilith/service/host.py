@@ -60,6 +60,7 @@ __all__ = ["OnDone", "Outcome", "ServiceCall", "ServiceHost"]
 
 _now: Final = time.monotonic
 _ON_THE_WAY_S: Final = 0.1  # a call that comes late by less has had its whole time
+_CALLS_END_S: Final = 1.0
 
 Result = TypeVar("Result")
 
@@ -160,24 +161,35 @@ class ServiceHost:
             getattr(self.instance, name)
 
     async def stop(self, timeout_s: float = 5.0) -> None:
-        """Cancels what still runs, leaves the instance, lets the threads go. A thread that hangs is not waited for.
+        """Ends what still runs, closes the mounts, leaves the instance, lets the threads go: in this order.
 
-        `timeout_s`: how long leaving the instance may take, and the end of its command after that.
+        `timeout_s`: how long all of it may take, the end of its command included. What hangs is not waited for longer.
         """
         ends_at = _now() + timeout_s
-        self._stopped = True
-        for call in list(self._active):
-            call.cancel(Draining(f"{self.spec.name} is stopping"))
-        await asyncio.sleep(0)
+        await self.end_calls(timeout_s / 4)
         if self._sweep is not None:
             self._sweep.cancel()
-        await self._mounts.close(timeout_s)
+        await self._mounts.close(max(0.0, ends_at - _now()) / 2)
         if self._entered:
             self._entered = False
-            await leave_instance(self.instance, self.spec.name, timeout_s=timeout_s)
+            left_s = max(0.0, round(ends_at - _now(), 3))  # for a person, too
+            await leave_instance(self.instance, self.spec.name, timeout_s=left_s)
         if self.command is not None:
             await self.command.stop(max(0.0, ends_at - _now()))
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def end_calls(self, timeout_s: float) -> None:
+        """Takes no more calls, and ends those that run: answered with `Draining`, tasks cancelled, generators closed.
+
+        Args:
+            timeout_s: seconds to wait for their ends, once; one is the most, for threads that hang.
+        """
+        for call in list(self._active):
+            call.cancel(Draining(f"{self.spec.name} is stopping: the call was ended before it was answered"))
+        tasks = () if self._stopped else set(self._active.values())
+        self._stopped = True
+        if tasks:
+            await asyncio.wait(tasks, timeout=min(timeout_s, _CALLS_END_S))
 
     def handle(self, call: ServiceCall) -> None:
         """Runs one call. A call of a batched method is a batch of one."""

@@ -214,3 +214,26 @@ def test_a_drain_over_tls_with_a_request_in_flight(certificate: tuple[Path, Path
             assert await draining == 0
 
     run(main)
+
+
+def test_at_the_end_of_a_drain_over_http2_what_runs_is_answered() -> None:
+    needs("curl")
+    begun = asyncio.Event()
+
+    async def wait(request: HttpRequest) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with serving(wait) as live:
+            url = f"http://{live.host}:{live.port}/"
+            asking = asyncio.ensure_future(
+                output("curl", "-sS", "--http2-prior-knowledge", "-w", " %{http_code} %{http_version}", url)
+            )
+            await begun.wait()
+            assert await live.server.drain(0.1) == 1
+            code, text = await asking
+            assert (code, text.rpartition("}")[2]) == (0, " 503 2")
+            assert '"code":"draining"' in text
+
+    run(main)

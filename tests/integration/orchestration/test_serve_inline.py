@@ -18,7 +18,7 @@ from live_server import environment
 from trilith.cli import main
 
 APP = """
-import asyncio
+import time
 
 import trilith
 
@@ -52,6 +52,16 @@ class Outer:
     @trilith.api
     def fail(self) -> int:
         return helper()
+
+    @trilith.api
+    def hang_in_thread(self) -> int:
+        print("it hangs")
+        time.sleep(3600)
+
+    @trilith.api
+    async def hang(self) -> int:
+        print("it hangs")
+        time.sleep(3600)
 
 
 def helper() -> int:
@@ -133,6 +143,8 @@ class Request(threading.Thread):
         except urllib.error.HTTPError as error:
             with contextlib.closing(error):
                 self.answer = error.code, error.read()
+        except OSError:
+            self.answer = 0, b"cut"
 
     def wait(self):
         self.join(50)
@@ -190,3 +202,36 @@ def test_what_does_not_go_with_it(options, capsys):
         main(["serve", "app.py:Outer", "--inline", *options])
     assert ended.value.code == 2
     assert "--inline" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", ["hang", "hang_in_thread"])
+def test_what_hangs_does_not_keep_the_process(terminal, method):
+    server = terminal("--drain-timeout-s", "0.5")
+    hanging = Request(f"{address(server)}/{method}")
+    server.expect("it hangs")
+    server.process.send_signal(signal.SIGTERM)
+    server.expect("stopped")
+    assert server.process.wait(20) == 0
+    status, body = hanging.wait()
+    assert (status, b'"draining"' in body) == (503, True)
+
+
+@pytest.mark.parametrize("method", ["hang", "hang_in_thread"])
+def test_the_second_signal_ends_it_whatever_hangs(terminal, method):
+    server = terminal("--drain-timeout-s", "3600")
+    Request(f"{address(server)}/{method}")
+    server.expect("it hangs")
+    server.process.send_signal(signal.SIGTERM)
+    server.expect("Ctrl-C again")
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(20) == 1
+
+
+def test_a_breakpoint_does_not_keep_it_either(terminal):
+    server = terminal("--drain-timeout-s", "3600")
+    Request(f"{address(server)}/stand", b'{"number": 21}')
+    server.expect("(Pdb) ")
+    server.process.send_signal(signal.SIGINT)
+    server.expect("Ctrl-C again")
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(20) == 1

@@ -15,6 +15,7 @@ from trilith.orchestration.reconcile import (
     Limits,
     ObservedReplica,
     Start,
+    Stop,
     reconcile,
 )
 from trilith.orchestration.state import ReplicaState
@@ -82,11 +83,17 @@ def test_a_service_that_is_no_longer_wanted_is_drained():
 
 
 def test_replicas_over_their_time_are_killed_and_the_others_wake_the_engine():
-    late = observed(1, ReplicaState.DRAINING, since=NOW - 31)
+    late = observed(1, ReplicaState.STOPPING, since=NOW - 7)
     soon = observed(2, ReplicaState.STOPPING, since=NOW - 1)
     made = plan([], [late, soon])
     assert [action.replica_id for action in made.actions if isinstance(action, Kill)] == [1]
-    assert made.wake_at == NOW + 4
+    assert made.wake_at == NOW + 5, "what it reports at the end of its 5 s is still heard"
+
+
+def test_one_that_drains_for_too_long_is_stopped_in_order_before_it_is_killed():
+    late = observed(1, ReplicaState.DRAINING, since=NOW - 31)
+    [stop] = plan([], [late]).actions
+    assert stop == Stop(1, "draining for more than 30 s")
 
 
 def test_backoff_delays_a_start_and_says_when():
@@ -187,8 +194,10 @@ def test_actions_move_towards_what_is_wanted(replicas, of_a, of_b):
     for action in actions:
         if isinstance(action, Kill):
             replica = by_id[action.replica_id]
-            limit_s = {"starting": LIMITS.start_s, "draining": LIMITS.drain_s, "stopping": LIMITS.stop_s}[replica.state]
+            limit_s = {"starting": LIMITS.start_s, "stopping": LIMITS.stop_s}[replica.state]
             assert NOW - replica.since >= limit_s
+        elif isinstance(action, Stop):
+            assert NOW - by_id[action.replica_id].since >= LIMITS.drain_s
 
 
 @given(replicas_strategy)

@@ -776,3 +776,22 @@ def test_a_service_that_has_run_is_tried_six_times_whatever_it_says():
         assert not sup.failed
     fails_to_start(sup, 7, 100.0)
     assert sup.failed
+
+
+def test_one_that_drains_for_too_long_ends_its_calls_in_order_and_is_killed_when_it_does_not():
+    sup = serving({"A": 1})
+    [old] = [replica.replica_id for replica in sup.book.all()]
+    changed(sup, {"A": 1}, 0.0)
+    sup.gateway_loaded(2, 0.0, not_ready=[])
+    [new] = begin_wanted(sup, 0.0)
+    sup.replica_serving(new, 0.0)
+    sup.take_orders()
+    sup.converge(0.0)
+    assert sup.converge(0.0)[0] == [orders.WithdrawReplica(old)]
+    steps, _ = sup.converge(LIMITS.drain_s)
+    assert [step for step in steps if not isinstance(step, orders.Tell)] == [orders.StopReplica(old, at_once=True)]
+    sup.replica_idle(old, LIMITS.drain_s)
+    assert sup.take_orders() == [], "its calls have their answers; it is stopping already"
+    killed_at = LIMITS.drain_s + LIMITS.stop_s + 1.0
+    assert sup.converge(killed_at - 0.1)[0] == []
+    assert orders.KillReplica(old) in sup.converge(killed_at)[0]

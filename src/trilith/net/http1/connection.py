@@ -25,9 +25,10 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Final, cast
 
+from trilith.errors import TrilithError
 from trilith.net.held_bytes import LARGE_BYTES, ConnectionShare
 from trilith.net.http1.address import address_text
-from trilith.net.http1.dispatch import dispatch, tell_disconnect
+from trilith.net.http1.dispatch import dispatch, give_up, tell_disconnect
 from trilith.net.http1.gate import FULL_READ_BYTES, ReadGate
 from trilith.net.http1.http2_connection import HttpOverHttp2
 from trilith.net.http1.outbound import Buffer, Outbound
@@ -493,6 +494,16 @@ class HttpConnection(asyncio.Protocol):
         """Closes the connection if no request has begun on it."""
         if self._current is None and self._reading is None and not self._waiting and not self._reader.in_head:
             self._transport.close()
+
+    def give_up(self, error: TrilithError) -> None:
+        """Answers the current request, or the one that is still being read; those behind it are not begun."""
+        request = self._current
+        if request is None:
+            if self._reading is not None:
+                self._refuse(refusal.DRAINING)
+        elif not request.finished:
+            request.keep_alive = False
+            give_up(request, error)
 
     def _close(self, *, still_sending: bool) -> None:
         self._reader.stop()

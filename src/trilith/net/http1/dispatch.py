@@ -41,6 +41,13 @@ def tell_disconnect(request: HttpRequest, callback: Callable[[], None]) -> None:
         _log.exception("request %s: on_disconnect failed", request.request_id)
 
 
+def give_up(request: HttpRequest, error: TrilithError) -> None:
+    """Answers a request in place of its application, which is told as if the client had gone."""
+    callback = request.give_up(error)
+    if callback is not None:
+        tell_disconnect(request, callback)
+
+
 def _ended(state: ServerState, request: HttpRequest, task: asyncio.Task[None]) -> None:
     state.tasks.discard(task)
     request.detach()

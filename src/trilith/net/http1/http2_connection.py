@@ -12,9 +12,10 @@ import time
 from collections.abc import Mapping
 from typing import Final, cast
 
+from trilith.errors import TrilithError
 from trilith.net.held_bytes import ConnectionShare
 from trilith.net.http1.address import address_text
-from trilith.net.http1.dispatch import dispatch, tell_disconnect
+from trilith.net.http1.dispatch import dispatch, give_up, tell_disconnect
 from trilith.net.http1.http2_exchange import Http2Exchange
 from trilith.net.http1.http2_unwanted import UnwantedBodies
 from trilith.net.http1.request import HttpRequest
@@ -289,6 +290,17 @@ class HttpOverHttp2(asyncio.Protocol):
         self.http2.announce_drain()
         self.http2.ping(_DRAIN_PING)
         self._writer.schedule()
+
+    def give_up(self, error: TrilithError) -> None:
+        """Answers every request that has begun."""
+        for exchange in list(self._exchanges.values()):
+            if exchange.ended:
+                continue
+            if exchange.request.queued:
+                give_up(exchange.request, error)
+            else:
+                self._refuse(exchange, refusal.DRAINING)
+        self._finish_drain()
 
     def abort(self) -> None:
         """Cuts the connection at once."""

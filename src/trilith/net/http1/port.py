@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from trilith.errors import TrilithError
 from trilith.net.held_bytes import ConnectionShare
 from trilith.net.http1.outbound import Buffer, Outbound
 from trilith.wire.http1 import HttpLimits, ResponseHeads
@@ -194,6 +195,10 @@ class ServedConnection(Protocol):
 
     def close_when_idle(self) -> None:
         """Takes no further request, and closes after those that have begun."""
+        ...
+
+    def give_up(self, error: TrilithError) -> None:
+        """The server stops and waits no longer: what is owed is answered with `error`, then the connection closes."""
         ...
 
     def abort(self) -> None:

@@ -55,6 +55,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         body_limit: the longest body that this client may send, when that is less than the server's; None for no less.
         on_end: set by an application; called once when the request is answered to its end, or its client has gone.
         on_disconnect: set by an application that answers later without a task; called once if the client goes before.
+        on_give_up: set by an application that writes a streamed answer: it ends it with this error, in the answer's own
+            form, when the server stops and waits no longer. Without it such an answer is cut.
         switches: the connection, while the client asks to become a websocket (see `WebSocket`) and has no answer yet.
         websocket: what became of it.
     """
@@ -79,6 +81,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     body_limit: int | None = None
     on_end: Callable[[], None] | None = None
     on_disconnect: Callable[[], None] | None = None
+    on_give_up: Callable[[TrilithError], None] | None = None
     switches: Switching | None = None
     websocket: WebSocketConnection | None = None
     _body: InboundBody | None = None
@@ -527,6 +530,26 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
         if self._task is not None:
             self._task.cancel()
         callback, self.on_disconnect = self.on_disconnect, None
+        return callback
+
+    def give_up(self, error: TrilithError) -> Callable[[], None] | None:
+        """The server waits no longer: answers with `error`, or ends the answer that has begun; then as `client_gone`.
+
+        Does nothing when the answer is given.
+        """
+        if self._phase == _OPEN:
+            callback, self.on_disconnect = self.on_disconnect, None
+            self.respond_error(error)
+            self.on_disconnect = callback
+            return self.client_gone()
+        if self._phase != _STREAMING:
+            return None
+        if self.on_give_up is not None:
+            self.on_give_up(error)
+            return None
+        callback = self.client_gone()
+        self._connection.count_aborted_stream()
+        self._connection.abort()
         return callback
 
     def drop_body(self) -> None:

@@ -8,6 +8,7 @@ import ssl as tls
 from collections.abc import Sequence
 from typing import Final
 
+from trilith.errors import Draining
 from trilith.net.held_bytes import HeldBytes
 from trilith.net.http1.connection import HttpConnection
 from trilith.net.http1.state import AnswerHeaders, ErrorForm, HttpApp, ServerState, usual_form
@@ -15,6 +16,7 @@ from trilith.net.http1.statistics import HttpCounters, HttpStatistics
 from trilith.net.listeners import Listeners
 from trilith.wire.http1 import HttpLimits
 
+_LAST_ANSWERS_S: Final = 0.5
 _SETTLE_S: Final = 1.0  # for connections that were cut and tasks that were cancelled to be gone
 
 
@@ -83,15 +85,17 @@ class HttpServer:
         return list(self._listeners.addresses)
 
     async def drain(self, timeout_s: float) -> int:
-        """Stops: takes no new connection, closes idle ones, finishes what has begun, and cuts the rest.
+        """Stops: takes no new connection, closes idle ones, finishes what has begun, and gives up the rest.
 
-        Then it cancels what the application still does after its answers. A second call does nothing.
+        What is given up is answered with `Draining` (503); an answer that has begun is ended as its application ends
+        it in error (see `HttpRequest.on_give_up`), or cut. Then what the application still does is cancelled. A second
+        call does nothing.
 
         Args:
-            timeout_s: seconds after which requests that are still unanswered lose their connection; 0 for at once.
+            timeout_s: seconds after which requests that are still unanswered are given up; 0 for at once.
 
         Returns:
-            How many connections were cut before their answer was complete.
+            How many connections had an answer that was not complete then.
         """
         state = self._state
         if state is None:
@@ -104,7 +108,11 @@ class HttpServer:
         await self._wait_until_empty(state, timeout_s)
         remaining = [*state.connections, *state.turned_away]
         cut = sum(connection.busy for connection in remaining)
-        for connection in remaining:
+        error = Draining("the server is stopping: the request was not answered before the time for that was over")
+        for connection in list(state.connections):
+            connection.give_up(error)
+        await self._wait_until_empty(state, _LAST_ANSWERS_S)
+        for connection in [*state.connections, *state.turned_away]:
             connection.abort()
         await self._wait_until_empty(state, _SETTLE_S)
         # What an application still does after its answers ends here: nobody waits for it.

@@ -28,6 +28,7 @@ from trilith.wire.websocket_deflate import Deflate
 from trilith.wire.websocket_inbox import WebSocketInbox
 
 if TYPE_CHECKING:
+    from trilith.errors import TrilithError
     from trilith.net.http1.request import HttpRequest
     from trilith.net.http1.state import ServerState
 
@@ -301,6 +302,11 @@ class WebSocketConnection(asyncio.Protocol):
         if self.on_drain is not None:
             self.on_drain()
         else:
+            self.close(wire.GOING_AWAY, _GOING)
+
+    def give_up(self, error: TrilithError) -> None:
+        """The server stops, and waits for this one no longer. `error`: is that of requests; here a code says it."""
+        if not self._out.unsent:
             self.close(wire.GOING_AWAY, _GOING)
 
     def abort(self) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import signal
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from trilith.core.clock import Clock, MonotonicClock
 from trilith.errors import Bug, SetupError
@@ -20,7 +20,7 @@ from trilith.orchestration import narration, orders
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.children import Children
 from trilith.orchestration.engine.described import DeclaredApplication, revision_of
-from trilith.orchestration.engine.inline import PATIENCE_S, Foreground
+from trilith.orchestration.engine.inline import ENDING, PATIENCE_S, Foreground
 from trilith.orchestration.engine.keys_held import HeldKeys, has_terminal
 from trilith.orchestration.engine.launcher import Launcher
 from trilith.orchestration.engine.meant import what_was_meant
@@ -33,8 +33,6 @@ from trilith.orchestration.state import ReplicaState
 from trilith.orchestration.supervision import Charge, Supervision
 
 _REMIND_S = 10.0
-ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""The signals that end a server."""
 _Order = orders.Order[DeclaredApplication]
 
 

@@ -66,7 +66,8 @@ class Children:
                 self.to_gateway(control.RemoveReplica(replica_id=order.replica_id))
             case orders.StopReplica():
                 if order.replica_id in self.workers:
-                    self.workers[order.replica_id].channel.send(control.Stop(timeout_s=self._limits.stop_s))
+                    stop = control.Stop(timeout_s=self._limits.stop_s, at_once=order.at_once)
+                    self.workers[order.replica_id].channel.send(stop)
             case orders.KillReplica():
                 if order.replica_id in self.workers:
                     self.workers[order.replica_id].kill()
@@ -74,7 +75,7 @@ class Children:
                 self._kill_gateway()
             case orders.KillAll():
                 for worker in self.workers.values():
-                    worker.kill()
+                    worker.abandon()
                 self._kill_gateway()
 
     def _kill_gateway(self) -> None:
@@ -99,7 +100,8 @@ class Children:
             await asyncio.wait({drain}, timeout=limits.drain_s + _GRACE_S / 4)
         left_s = ends_at - now()
         for replica_id, worker in self.workers.items():
-            worker.channel.send(control.Stop(timeout_s=max(0.0, min(limits.stop_s, left_s - _GRACE_S / 2))))
+            stop_s = max(0.0, min(limits.stop_s, left_s - _GRACE_S / 2))
+            worker.channel.send(control.Stop(timeout_s=stop_s, at_once=True))
             if replica_id in starting:
                 worker.kill()
             ending.append(worker.end_within(max(0.0, min(limits.stop_s + _GRACE_S, left_s))))

@@ -163,9 +163,13 @@ class Unwell(Message, frozen=True, tag="unwell"):
 
 
 class Stop(Message, frozen=True, tag="stop"):
-    """Agent to child: finish what you have within `timeout_s` seconds, then exit."""
+    """Agent to child: finish what you have within `timeout_s` seconds, then exit.
+
+    `at_once`: a replica's calls have had their time. They are ended, with an answer; the seconds are for its own end.
+    """
 
     timeout_s: float
+    at_once: bool = False
 
 
 AnyMessage = (

@@ -77,8 +77,10 @@ class HttpExchanges:
             sink = HttpExchangeSink(request, self._router, self._timelines)
         call = exchange_call(request, mount, headers, head, sink, body=body, tracer=self._tracer)
         request.on_disconnect = lambda: self._router.cancel(call)
-        if whole and request.switches is None:
-            call.end()
+        if request.switches is None:
+            request.on_give_up = lambda error: self._router.cancel(call, error)
+            if whole:
+                call.end()
         try:
             self._router.submit(call)
         except TrilithError as error:

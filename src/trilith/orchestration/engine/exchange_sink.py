@@ -147,7 +147,7 @@ class HttpExchangeSink:
 
     def _end(self) -> None:
         self._request.ignore_body()
-        self._request.on_disconnect = None  # it leads back here
+        self._request.on_disconnect = self._request.on_give_up = None  # they lead back here
         self._answer = None
         self._held = []
 

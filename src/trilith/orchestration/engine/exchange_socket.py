@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from trilith.errors import ServiceError, TrilithError
+from trilith.errors import Draining, ServiceError, TrilithError
 from trilith.net.http1 import HttpRequest, WebSocket
 from trilith.net.transport import Buffer, Item
 from trilith.orchestration.engine.calls import PendingCall
@@ -21,7 +21,7 @@ from trilith.orchestration.engine.stream_calls import StreamCall
 from trilith.telemetry import TimelineShelf
 from trilith.wire.exchange import BINARY, SWITCHING, TEXT, pack_close, unpack_answer, unpack_close
 from trilith.wire.http_status import error_body, http_status
-from trilith.wire.websocket import FAILED, NORMAL
+from trilith.wire.websocket import FAILED, GOING_AWAY, NORMAL
 
 _PATIENCE_S: Final = 5.0
 _PROTOCOL: Final = b"sec-websocket-protocol"
@@ -132,12 +132,12 @@ class SocketExchangeSink:
         self._end()
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:
-        """It failed: closes with 1011, or answers the handshake with the error."""
+        """It failed: closes with 1011 (1001: it stops), or answers the handshake with the error."""
         if not self._opened:
             self._http.fail(call, error)
         elif self._socket.closed is None:
             self._request.log_failure(http_status(error), error_body(error, self._request.request_id))
-            self._socket.end(FAILED, error.message)
+            self._socket.end(GOING_AWAY if isinstance(error, Draining) else FAILED, error.message)
         self._end()
 
     def _end(self) -> None:

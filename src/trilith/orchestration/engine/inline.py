@@ -4,6 +4,8 @@ Rule 1: the user's code has the main thread, as in a worker. The agent has a thr
     as always, so that a handler that stands at a breakpoint keeps no client from connecting.
 Rule 2: nobody looks at a clock: time limits of methods and of starts are those of a month, and silence is no fault.
 Rule 3: one replica of each service, all in this process. What one of them takes with it ends the server.
+Rule 4: the server's end does not wait for the user's code, which may hang in this thread or in others: once the agent
+    has ended, or a person has asked twice, the process ends, in order or not.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import signal
 import socket
 import sys
+import termios
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -22,12 +25,19 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from trilith.orchestration.engine.control_channel import ControlChannel, open_channel
+from trilith.orchestration.engine.heard_signals import heard_signals
 from trilith.orchestration.engine.launch import WorkerArguments
 from trilith.orchestration.engine.process import ChildProcess
 from trilith.orchestration.spec import ServeOptions
 
 if TYPE_CHECKING:
     from trilith.service import AppDescription
+
+ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""The signals that end a server."""
+
+_STANDARD_INPUT: Final = 0
+_LET_GO_S: Final = 1.0  # for what the user's code does at the end of the process, when all else has ended
 
 PATIENCE_S: Final = 30 * 24 * 3600.0
 """How long everything may take that has a limit otherwise."""
@@ -77,6 +87,7 @@ class Foreground:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._abandoned = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -85,28 +96,39 @@ class Foreground:
 
         Args:
             agent: blocks until the server ends.
-            on_signal: is told of SIGINT, SIGTERM and SIGHUP, in the main thread.
+            on_signal: is told of SIGINT, SIGTERM and SIGHUP, in a thread of its own.
         """
         import uvloop  # as a worker; an agent without a foreground has no need of it
 
-        return uvloop.run(self._serve(agent, on_signal))
+        heeded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
 
-    async def _serve(self, agent: Callable[[Foreground], int], on_signal: Callable[[signal.Signals], None]) -> int:
+        async def heed() -> int:
+            with heard_signals(heeded, on_signal):
+                return await self._serve(agent)
+
+        return uvloop.run(heed())
+
+    async def _serve(self, agent: Callable[[Foreground], int]) -> int:
         loop = self._loop = asyncio.get_running_loop()
         ended: asyncio.Future[int] = loop.create_future()
+        terminal = _terminal_state()
 
         def work() -> None:
+            code, failed = 1, None
             try:
                 code = agent(self)
             except BaseException as error:  # noqa: BLE001 - it belongs to who waits for the future
                 failed = error
-                loop.call_soon_threadsafe(lambda: ended.set_exception(failed))
+            if self._abandoned and failed is None:
+                _end_process(code, terminal)
+            late = threading.Timer(_LET_GO_S, _end_process, (code, terminal))
+            late.daemon = True  # what ends before it, ends in order
+            late.start()
+            if failed is None:
+                loop.call_soon_threadsafe(ended.set_result, code)
             else:
-                loop.call_soon_threadsafe(lambda: ended.set_result(code))
+                loop.call_soon_threadsafe(ended.set_exception, failed)
 
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                loop.add_signal_handler(number, on_signal, number)
         thread = threading.Thread(target=work, name="trilith agent")
         thread.start()
         try:
@@ -124,7 +146,7 @@ class Foreground:
             raise RuntimeError("start a Foreground by its method `serve`")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         exited: asyncio.Future[int] = agents.create_future()
-        replica = InlineReplica(await open_channel(ours), exited)
+        replica = InlineReplica(await open_channel(ours), exited, self._abandon)
 
         async def live() -> None:
             code = 1
@@ -147,13 +169,18 @@ class Foreground:
         main.call_soon_threadsafe(begin)
         return replica
 
+    def _abandon(self) -> None:
+        self._abandoned = True
+
 
 class InlineReplica(ChildProcess):
     """A replica in the main thread of this process, as the agent sees its children."""
 
-    def __init__(self, channel: ControlChannel, exited: asyncio.Future[int]) -> None:
+    def __init__(self, channel: ControlChannel, exited: asyncio.Future[int], abandoned: Callable[[], object]) -> None:
+        """`abandoned`: told that it is left behind in the middle of something."""
         self.channel = channel
         self._exited = exited
+        self._abandoned = abandoned
         self.cancel: Callable[[], object] = lambda: None
 
     @property
@@ -174,6 +201,32 @@ class InlineReplica(ChildProcess):
         """Cancels it. Code that blocks the main thread, or stands at a breakpoint, goes on until it yields."""
         if self.alive:
             self.cancel()
+
+    def abandon(self) -> None:
+        """Counts as ended from now on, whatever its code still does: this process is about to end."""
+        if self.alive:
+            self._abandoned()
+            self.cancel()
+            self._exited.set_result(-signal.SIGKILL)
+
+
+def _terminal_state() -> list[Any] | None:
+    """How the terminal is set; None when there is none."""
+    try:
+        return termios.tcgetattr(_STANDARD_INPUT)
+    except (termios.error, OSError):
+        return None
+
+
+def _end_process(code: int, terminal: list[Any] | None) -> None:
+    """Ends this process at once. What it printed is not lost, nor is the terminal left as a debugger has set it."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    if terminal is not None:
+        with contextlib.suppress(termios.error, OSError):
+            termios.tcsetattr(_STANDARD_INPUT, termios.TCSANOW, terminal)
+    os._exit(code)
 
 
 def _resolve(exited: asyncio.Future[int], code: int) -> None:

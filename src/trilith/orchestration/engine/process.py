@@ -107,6 +107,10 @@ class ChildProcess:
         """SIGKILL, if it still runs."""
         _kill(self._process)
 
+    def abandon(self) -> None:
+        """Kills it at the end of the server: nobody waits for anything that it still does."""
+        self.kill()
+
     async def messages(self) -> AsyncIterator[AnyMessage]:
         """What it says until it exits. The channel alone does not tell: a child of its own may keep it open."""
         exited = asyncio.ensure_future(self.wait())
@@ -128,7 +132,7 @@ class ChildProcess:
         try:
             await asyncio.wait_for(self.wait(), limit_s)
         except TimeoutError:
-            self.kill()
+            self.abandon()
             await self.wait()
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from trilith.core.context import Context
 from trilith.core.foreign import shortened
 from trilith.core.timeline import RECEIVED, Timeline
-from trilith.errors import Cancelled, DeadlineExceeded, InvalidInput, PayloadTooLarge, TrilithError, wire_code
+from trilith.errors import Cancelled, DeadlineExceeded, Draining, InvalidInput, PayloadTooLarge, TrilithError, wire_code
 from trilith.net.transport import Buffer, IncomingCall, IncomingStream
 from trilith.service import MESSAGE_RESULT, PLAIN_RESULT, OnDone, Outcome, ServiceCall, ServiceHost, StreamServiceCall
 from trilith.wire.batches import FLAG_BATCH, BatchItemResult, answers_that_fit, decode_batch, encode_batch
@@ -130,11 +130,15 @@ class _GatewayStream(StreamServiceCall, eq=False, kw_only=True):
 
 
 class _BatchAnswer:
-    """Gathers the outcomes of a batch, and answers when the host has ended its work on all of them."""
+    """Gathers the outcomes of a batch, and answers when the host has ended its work on all of them.
+
+    When the replica ends, and with it the work, its callers have their answers before.
+    """
 
     def __init__(self, incoming: IncomingCall, count: int) -> None:
         self._incoming = incoming
-        self._working = count
+        self._working = self._open = count
+        self._answered = False
         self._results = [BatchItemResult(ok=False)] * count
         self._buffers: list[Sequence[Buffer]] = [()] * count
 
@@ -152,6 +156,9 @@ class _BatchAnswer:
             else:
                 self._results[index] = BatchItemResult(ok=True, meta=pack_meta(outcome), buffer_count=len(buffers))
                 self._buffers[index] = buffers
+            self._open -= 1
+            if self._open == 0 and isinstance(outcome, Draining):
+                self._answer()
 
         return done
 
@@ -168,6 +175,9 @@ class _BatchAnswer:
             self._answer()
 
     def _answer(self) -> None:
+        if self._answered:
+            return
+        self._answered = True
         self._incoming.on_cancel = None  # it holds the calls, and they hold this
         try:
             self._incoming.result_in_one_frame(encode_batch(self._results), _flat(self._buffers))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from pathlib import Path
 
 from trilith.core.logs import configure_logging
-from trilith.orchestration.engine.agent import ENDING, Agent
-from trilith.orchestration.engine.inline import Foreground, keep_interrupts, patient_options
+from trilith.orchestration.engine.agent import Agent
+from trilith.orchestration.engine.inline import ENDING, Foreground, keep_interrupts, patient_options
 from trilith.orchestration.engine.terminal import Terminal
 from trilith.orchestration.spec import ServeOptions
 
@@ -33,9 +34,15 @@ async def _serve(options: ServeOptions) -> int:
     try:
         return await Agent(options, terminal=Terminal(log=options.log)).run()
     finally:
-        for number in ENDING:  # all is done: whoever still presses Ctrl-C does not cut the interpreter's end
+        for number in ENDING:
             asyncio.get_running_loop().remove_signal_handler(number)
-            signal.signal(number, signal.SIG_IGN)
+        _heed_none()
+
+
+def _heed_none() -> None:
+    """All is done: whoever still presses Ctrl-C does not cut the interpreter's end."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _serve_inline(options: ServeOptions) -> int:
@@ -53,6 +60,10 @@ def _serve_inline(options: ServeOptions) -> int:
 
     def signalled(number: signal.Signals) -> None:
         for agent, loop in running:
-            loop.call_soon_threadsafe(agent.signalled, number)
+            with contextlib.suppress(RuntimeError):  # its loop has ended
+                loop.call_soon_threadsafe(agent.signalled, number)
 
-    return Foreground(run_inline).serve(lambda foreground: asyncio.run(run(foreground)), signalled)
+    try:
+        return Foreground(run_inline).serve(lambda foreground: asyncio.run(run(foreground)), signalled)
+    finally:
+        _heed_none()

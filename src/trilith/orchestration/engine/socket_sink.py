@@ -15,6 +15,7 @@ from trilith.core.timeline import Timeline
 from trilith.errors import (
     CapacityError,
     DeadlineExceeded,
+    Draining,
     InvalidInput,
     PayloadTooLarge,
     TrilithError,
@@ -263,4 +264,6 @@ def _close_code(error: TrilithError) -> int:
         return UNSUPPORTED_DATA
     if isinstance(error, PayloadTooLarge):
         return TOO_BIG
+    if isinstance(error, Draining):
+        return GOING_AWAY
     return FAILED

@@ -92,6 +92,7 @@ class HttpStreams:
         )
         call.span = span
         request.on_disconnect = lambda: self._router.cancel(call)
+        request.on_give_up = lambda error: self._router.cancel(call, error)
         if route.takes:
             sink.read(call)
         else:
@@ -273,6 +274,7 @@ class HttpStreamSink:
         if self._timer is not None:
             self._timer.cancel()
         self._request.ignore_body()
+        self._request.on_give_up = None
         self._answer = self._call = self._timer = None
         self._held = []
         self._ended = True

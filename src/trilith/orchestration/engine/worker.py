@@ -2,7 +2,8 @@
 
 Rule 1: the order of a start: load the target, (the root's worker) describe it to the agent, connect to the gateway,
     construct and enter the service, then say hello. Calls come after that.
-Rule 2: the order of a stop: the gateway has stopped sending; finish what runs, stop the host, exit.
+Rule 2: the order of a stop: the gateway has stopped sending; finish what runs (or end it, when its time is over), stop
+    the host, exit.
 Rule 3: when the gateway dies, the worker keeps running and says hello to the next one.
 
 Started by the agent as `python -P -m trilith.orchestration.engine.worker NAME CONTROL_FD PARENT_PID ARGUMENTS`.
@@ -166,11 +167,15 @@ class Worker:
             if self._health.has_a_say and not self._inline:  # who looks at it in a debugger has it stand still
                 watch = asyncio.get_running_loop().create_task(self._health.watch())
             keeper = asyncio.get_running_loop().create_task(self._keep_connected())
-            timeout_s = await self._wait_stop()
+            stop = await self._wait_stop()
+            timeout_s = stop.timeout_s
             ends_at = time.monotonic() + timeout_s
             keeper.cancel()
             if watch is not None:
                 watch.cancel()  # it would invite calls again
+            if stop.at_once:
+                timeout_s /= 4
+                await self._host.end_calls(timeout_s)
             if data_log is not None:
                 await asyncio.to_thread(data_log.close, min(_LEAVE_S, timeout_s) / 4)
             self._counting.close()
@@ -288,11 +293,11 @@ class Worker:
             except SetupError:
                 await asyncio.sleep(_RECONNECT_S)  # the agent is starting another gateway
 
-    async def _wait_stop(self) -> float:
+    async def _wait_stop(self) -> control.Stop:
         async for message in self._channel.messages():
             if isinstance(message, control.Stop):
-                return message.timeout_s
-        return 0.0  # the agent is gone
+                return message
+        return control.Stop(timeout_s=0.0, at_once=True)  # the agent is gone
 
 
 async def _main(control_fd: int, arguments: WorkerArguments) -> None:

@@ -130,7 +130,7 @@ class MountExecution:
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_GRACE_S)
+            await asyncio.wait(self._tasks, timeout=min(_GRACE_S, timeout_s / 2))
         while self._open:
             share_s = max(_LEAST_S, (ends_at - time.monotonic()) / len(self._open))
             _, mount = self._open.popitem()

@@ -13,6 +13,7 @@ from typing import Final
 from trilith.errors import (
     CallerError,
     CapacityError,
+    Draining,
     InvalidInput,
     PayloadTooLarge,
     QueueFull,
@@ -108,6 +109,11 @@ HEAD_TIMEOUT: Final = Refusal(
 )
 BODY_TIMEOUT: Final = Refusal(
     reason="body_timeout", protocol_status=408, kind=InvalidInput, message="the body of the request stopped arriving"
+)
+DRAINING: Final = Refusal(
+    reason="draining",
+    kind=Draining,
+    message="the server is stopping, and the request is not whole",
 )
 HELD_BYTES: Final = Refusal(reason="held_bytes", kind=QueueFull, message="the request is not taken")
 TOO_MANY_CONNECTIONS: Final = Refusal(
