@@ -28,7 +28,6 @@ ENTRANCES = {
     "httptools": {
         "wire/http1/reader.py",
         "wire/http1/answer_reader.py",
-        "wire/http1/relayed_answer.py",
         "measure/load/connection.py",
         "measure/load/probe.py",
     },

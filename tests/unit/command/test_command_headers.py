@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trilith.service.command.headers import Asked, request_head
-from trilith.wire.http1.relayed_answer import end_to_end
+from trilith.wire.http1.passed_headers import end_to_end
 
 
 def asked(method="GET", headers=((b"host", b"example.org"),), **more):

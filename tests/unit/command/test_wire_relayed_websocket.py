@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping, Pong, Request, TextMessage
 
-from trilith.wire.http1.relayed_answer import RelayedAnswer
+from trilith.wire.http1.answer_reader import AnswerReader
 from trilith.wire.relayed_websocket import Closed, Opening, RelayedWebSocket
 
 
@@ -16,7 +16,7 @@ def opened(subprotocols=(), most=1 << 20):
     server.receive_data(b"\r\n".join(head))
     [request] = server.events()
     assert isinstance(request, Request)
-    answer = RelayedAnswer()
+    answer = AnswerReader()
     answer.push(server.send(AcceptConnection(subprotocol=request.subprotocols[0] if subprotocols else None)))
     assert opening.accepted(answer.status, answer.headers)
     assert not Opening(b"x" * 16).accepted(answer.status, answer.headers)  # a token of another handshake

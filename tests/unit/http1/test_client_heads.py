@@ -98,4 +98,4 @@ def test_a_body_has_no_bound_and_trailers_change_nothing():
     )
     assert b"".join(chunks) == piece * 10
     assert reader.complete
-    assert reader.headers == {"x": "1", "transfer-encoding": "chunked"}
+    assert reader.fields == {"x": "1", "transfer-encoding": "chunked"}

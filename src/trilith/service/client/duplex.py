@@ -230,10 +230,10 @@ class _Call(CallConnection):
             while not self._answer.complete:
                 first += await self._more()
             self.close()
-            raise decode_error(self._answer.status, b"".join(first), self._answer.headers.get("retry-after"))
+            raise decode_error(self._answer.status, b"".join(first), self._answer.fields.get("retry-after"))
         chunks = self._chunks(first)
         await anext(chunks)  # closing one that has not begun would not end the call
-        return self._answer.headers.get("content-type", ""), chunks
+        return self._answer.fields.get("content-type", ""), chunks
 
     async def _chunks(self, first: list[bytes]) -> AsyncGenerator[bytes, None]:
         try:
@@ -259,8 +259,7 @@ class _Call(CallConnection):
         """What comes next of the body; see `_octets`."""
         octets = await self._octets()
         if not octets:
-            if self._answer.ends_with_connection():
-                self._answer.complete = True
+            if self._answer.connection_ended():
                 return []
             raise self._lost("it was closed")
         try:

@@ -19,7 +19,8 @@ from trilith.errors import NoReadyReplica, ReplicaLost, ServiceError
 from trilith.service.command.headers import Asked, RequestHead, request_head
 from trilith.service.command.running import RunningCommand
 from trilith.service.command.upstream import Connection
-from trilith.wire.http1.relayed_answer import Header, RelayedAnswer, end_to_end
+from trilith.wire.http1.answer_reader import AnswerReader
+from trilith.wire.http1.passed_headers import Header, end_to_end
 
 _PIECE_BYTES: Final = 1 << 16
 _TIMED_OUT: Final = 408
@@ -67,7 +68,7 @@ async def _tried(
 ) -> bool:
     """Passes the request on over one connection; False: it had ended, and the request may be sent over another."""
     connection = await connected(command, name, fresh=fresh)
-    answer = RelayedAnswer(has_body=asked.method != "HEAD")
+    answer = AnswerReader(has_body=asked.method != "HEAD")
     connection.writer.write(head.octets)
     sending = asyncio.create_task(_send_body(bodies, connection, head)) if head.has_body else None
     reusable = False
@@ -156,7 +157,7 @@ async def read_some(connection: Connection) -> bytes:
     return b""
 
 
-async def read_head(connection: Connection, answer: RelayedAnswer, name: str) -> list[bytes] | None:
+async def read_head(connection: Connection, answer: AnswerReader, name: str) -> list[bytes] | None:
     """Reads the head of the answer; the pieces of the body that came with it, or None: nothing came.
 
     Raises:
@@ -171,7 +172,7 @@ async def read_head(connection: Connection, answer: RelayedAnswer, name: str) ->
             return pieces
 
 
-def pieces_of(answer: RelayedAnswer, octets: bytes, name: str) -> list[bytes]:
+def pieces_of(answer: AnswerReader, octets: bytes, name: str) -> list[bytes]:
     """The pieces of the body in what came.
 
     Raises:

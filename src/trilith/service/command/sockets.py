@@ -22,7 +22,8 @@ from trilith.service.command.upstream import Connection
 from trilith.service.mounts.exchange import ClientGone
 from trilith.service.mounts.exchange_port import SocketPort
 from trilith.service.mounts.socket import SocketClosed
-from trilith.wire.http1.relayed_answer import RelayedAnswer, end_to_end
+from trilith.wire.http1.answer_reader import AnswerReader
+from trilith.wire.http1.passed_headers import end_to_end
 from trilith.wire.relayed_websocket import NONCE_BYTES, Closed, Opening, RelayedWebSocket
 from trilith.wire.websocket import FAILED, GOING_AWAY, LOST, NO_CODE, NORMAL
 
@@ -47,7 +48,7 @@ async def relay_socket(asked: Asked, exchange: SocketPort, command: RunningComma
     command.held += 1
     try:
         connection.writer.write(request_head(asked, more=opening.headers).octets)
-        answer = RelayedAnswer()
+        answer = AnswerReader()
         pieces = await read_head(connection, answer, name)
         if pieces is None:
             raise lost(command, name, "during the handshake of a websocket")
@@ -71,7 +72,7 @@ async def relay_socket(asked: Asked, exchange: SocketPort, command: RunningComma
 
 
 async def _refuse(
-    exchange: SocketPort, connection: Connection, answer: RelayedAnswer, pieces: list[bytes], name: str
+    exchange: SocketPort, connection: Connection, answer: AnswerReader, pieces: list[bytes], name: str
 ) -> None:
     while not answer.complete and sum(map(len, pieces)) < _LONGEST_REFUSAL_BYTES:
         octets = await read_some(connection)

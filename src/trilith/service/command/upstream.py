@@ -160,14 +160,14 @@ def _is_good(connection: Connection) -> bool:
 
 async def ask_status(host: str, port: int, path: str, timeout_s: float) -> int | str:
     """The status of a GET of the path; or, as words, why there is none."""
-    from trilith.wire.http1.relayed_answer import RelayedAnswer
+    from trilith.wire.http1.answer_reader import AnswerReader
 
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(f"GET {path} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n\r\n".encode())
-            answer = RelayedAnswer()
+            answer = AnswerReader()
             while not answer.status:
                 octets = await reader.read(1 << 16)
                 if not octets:

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilith.wire.http1.relayed_answer import RelayedAnswer
+from trilith.wire.http1.answer_reader import AnswerReader
 
 SECOND = b"HTTP/1.1 500 No\r\ncontent-length: 3\r\nset-cookie: a=1\r\n\r\nbad"
 
 
 def fed(octets, sizes, **options):
-    answer, pieces, at = RelayedAnswer(**options), [], 0
+    answer, pieces, at = AnswerReader(**options), [], 0
     for size in [*sizes, len(octets)]:
         if at < len(octets) and not answer.complete:
             pieces += answer.push(octets[at : at + size])
@@ -63,7 +63,7 @@ def test_a_body_that_is_cut_is_not_whole():
 
 
 def test_a_head_without_an_end_is_given_up():
-    answer = RelayedAnswer()
+    answer = AnswerReader()
     answer.push(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1000)
     with pytest.raises(ValueError, match="longer than"):
         answer.push(b"a: b\r\n" * 200_000)
@@ -95,7 +95,7 @@ def test_some_statuses_have_no_body(status):
 
 
 def test_a_switch_of_protocols_leaves_what_follows():
-    answer = RelayedAnswer()
+    answer = AnswerReader()
     answer.push(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n\x81\x01a")
     assert (answer.status, answer.upgraded, answer.rest) == (101, True, b"\x81\x01a")
 
@@ -112,4 +112,4 @@ def test_a_switch_of_protocols_leaves_what_follows():
 )
 def test_what_is_no_http_is_said_to_be_none(octets):
     with pytest.raises(ValueError, match="no HTTP"):
-        RelayedAnswer().push(octets)
+        AnswerReader().push(octets)
