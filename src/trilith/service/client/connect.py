@@ -353,7 +353,8 @@ def client(
         Unsupported: it is not a service of Trilith.
         InvalidConfig: the URL, the time limit, a header, a PEM file or one of the numbers is none.
     """
-    from trilith.service.client.transport import AsyncTransport, ConnectionOptions, SyncTransport
+    from trilith.service.client.options import ConnectionOptions
+    from trilith.service.client.transport import AsyncTransport, SyncTransport
 
     base = server_address(url)
     timeout_s = checked_timeout(timeout_s)

@@ -169,7 +169,8 @@ def remote_methods(
         Unsupported: it is not a service of Trilith.
         InvalidConfig: the URL, a header, the time limit or the file is none.
     """
-    from trilith.service.client.transport import ConnectionOptions, SyncTransport
+    from trilith.service.client.options import ConnectionOptions
+    from trilith.service.client.transport import SyncTransport
 
     base = server_address(url)
     transport = SyncTransport(base, ConnectionOptions(headers=headers or {}, tls_ca=tls_ca))

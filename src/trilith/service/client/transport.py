@@ -5,98 +5,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import os
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Iterator
+from typing import Any
 
 import httpx
 
 from trilith.core.plain_numbers import plain_number
-from trilith.errors import InvalidConfig, ReplicaLost, TrilithError, Unsupported
+from trilith.errors import ReplicaLost, TrilithError, Unsupported
 from trilith.service.client import failures
 from trilith.service.client.duplex import CONNECT_WITHIN_S, DuplexServer, calls_loop
 from trilith.service.client.encoding import Body, decode_error
-from trilith.service.client.heads import checked_headers, trace_of_caller
+from trilith.service.client.heads import trace_of_caller
+from trilith.service.client.options import ConnectionOptions
 from trilith.service.client.patience import Patience, WholeCall, overdue
 from trilith.service.client.places import Places
 from trilith.service.client.retries import Answered, Refused, not_begun
 from trilith.service.streams.bridge import BlockingItems, as_asynchronous
 from trilith.wire.calls import NOT_BEGUN_HEADER
 
-_CERTIFICATES_OF_THE_ENVIRONMENT: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionOptions:
-    """How a server is reached.
-
-    Attributes:
-        headers: sent with each request, in addition to the client's own.
-        tls_ca: PEM file of the authorities that are trusted; None for those that SSL_CERT_FILE or SSL_CERT_DIR name, or
-            else the public ones.
-        tls_certificate: PEM file with the certificate chain that the client shows.
-        tls_key: PEM file with its private key; None when the certificate's file has it.
-        connections: how many calls may be under way at a time.
-        websockets: calls whose items go both ways at once go over one.
-    """
-
-    headers: Mapping[str, str] = field(default_factory=dict)
-    tls_ca: str | Path | None = None
-    tls_certificate: str | Path | None = None
-    tls_key: str | Path | None = None
-    connections: int = 100
-    websockets: bool = False
-
-    def arguments(self, url: str) -> dict[str, Any]:
-        """What httpx takes.
-
-        Raises:
-            InvalidConfig: a file cannot be read, or is no PEM file; a header is none; there may be no connection.
-        """
-        if type(self.connections) is not int or self.connections < 1:
-            raise InvalidConfig(f"connections: expected a whole number from 1, got {self.connections!r}")
-        limits = httpx.Limits(max_connections=self.connections, max_keepalive_connections=self.connections)
-        headers = checked_headers(self.headers)
-        return {"base_url": url, "trust_env": False, "headers": headers, "verify": self._verify(), "limits": limits}
-
-    def duplex(self, url: str, places: Places) -> DuplexServer:
-        """For calls whose callers give items."""
-        given = self.arguments(url)
-        tls = None
-        if url.startswith("https://"):
-            tls = given["verify"] if isinstance(given["verify"], ssl.SSLContext) else httpx.create_ssl_context()
-        return DuplexServer(url=url, headers=given["headers"], tls=tls, places=places)
-
-    def both_ways(self, server: DuplexServer) -> DuplexServer:
-        """For those of them that get items, too."""
-        if not self.websockets:
-            return server
-        from trilith.service.client.sockets import SocketServer  # and wsproto, for who asks for it
-
-        return SocketServer(url=server.url, headers=server.headers, tls=server.tls, places=server.places)
-
-    def _verify(self) -> ssl.SSLContext | bool:
-        if self.tls_key is not None and self.tls_certificate is None:
-            raise InvalidConfig("tls_key needs tls_certificate: the key's certificate")
-        named = any(os.environ.get(name) for name in _CERTIFICATES_OF_THE_ENVIRONMENT)
-        if self.tls_ca is None and self.tls_certificate is None and not named:
-            return True
-        try:
-            # Without a file the context reads the environment's variables, or the system's authorities.
-            context = ssl.create_default_context(cafile=None if self.tls_ca is None else str(self.tls_ca))
-        except (OSError, ssl.SSLError) as error:
-            raise InvalidConfig(f"tls_ca: {self.tls_ca}: no PEM file with certificates: {error}") from error
-        if self.tls_certificate is not None:
-            key = None if self.tls_key is None else str(self.tls_key)
-            try:
-                context.load_cert_chain(str(self.tls_certificate), key)
-            except (OSError, ssl.SSLError) as error:
-                pair = f"{self.tls_certificate}" if key is None else f"{self.tls_certificate} and {key}"
-                raise InvalidConfig(f"tls_certificate: {pair}: no certificate with its key: {error}") from error
-        return context
+def _reach(url: str, options: ConnectionOptions, places: Places) -> tuple[dict[str, Any], DuplexServer]:
+    """What httpx takes, and the server of calls whose callers give items. InvalidConfig: see `ConnectionOptions`."""
+    headers, tls = options.checked()
+    limits = httpx.Limits(max_connections=options.connections, max_keepalive_connections=options.connections)
+    verify = True if tls is None else tls
+    given = {"base_url": url, "trust_env": False, "headers": headers, "verify": verify, "limits": limits}
+    if tls is None and url.startswith("https://"):
+        tls = httpx.create_ssl_context()
+    own = tls if url.startswith("https://") else None
+    return given, DuplexServer(url=url, headers=headers, tls=own, places=places)
 
 
 def _request(body: Body, patience: Patience) -> dict[str, Any]:
@@ -198,9 +135,9 @@ class SyncTransport:
     def __init__(self, url: str, options: ConnectionOptions) -> None:
         self.url = url
         self._certified = options.tls_certificate is not None
-        self._http = httpx.Client(**options.arguments(url))
         self._places = Places(url, options.connections)
-        self._one_way = options.duplex(url, self._places)
+        given, self._one_way = _reach(url, options, self._places)
+        self._http = httpx.Client(**given)
         self.both_ways = options.both_ways(self._one_way)
 
     def check_open(self) -> None:
@@ -298,9 +235,9 @@ class AsyncTransport:
     def __init__(self, url: str, options: ConnectionOptions) -> None:
         self.url = url
         self._certified = options.tls_certificate is not None
-        self._http = httpx.AsyncClient(**options.arguments(url))
         self._places = Places(url, options.connections)
-        self._one_way = options.duplex(url, self._places)
+        given, self._one_way = _reach(url, options, self._places)
+        self._http = httpx.AsyncClient(**given)
         self.both_ways = options.both_ways(self._one_way)
 
     def check_open(self) -> None:
