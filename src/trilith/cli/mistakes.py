@@ -51,7 +51,6 @@ _NEEDLESS: Final = {
     "--grpc-infer-allocation-pool-size": "there is no pool of requests to fill",
     "--http-thread-count": "there is one loop for all connections",
     "--log-file": "the log is written to standard error, for your shell or service manager to keep",
-    "--metrics-config": "which metrics there are is not chosen",
     "--metrics-interval-ms": "metrics are read when they are asked for",
     "--min-supported-compute-capability": "models run on the CPU",
     "--model-load-gpu-limit": "models run on the CPU",

@@ -48,6 +48,7 @@ def serve(
     backend_directory: Path | None = None,
     backend_config: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     disable_auto_complete_config: Annotated[bool, Parameter(negative="")] = False,
+    metrics_config: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     gpu_instances_on_cpu: Annotated[bool, Parameter(negative="")] = False,
     drain_timeout_s: float = 30.0,
     unresponsive_timeout_s: float = 30.0,
@@ -138,6 +139,8 @@ def serve(
         `BACKEND,SETTING=VALUE`: a setting of a backend, `onnxruntime,default-max-batch-size=8`. May be repeated.
     disable_auto_complete_config
         A model's configuration must say all of its inputs and outputs: nothing is taken from the model.
+    metrics_config
+        `SETTING=VALUE`: which metrics of models there are, `summary_latencies=true`. May be repeated.
     gpu_instances_on_cpu
         Run models whose configuration asks for a GPU on a CPU, instead of refusing them.
     drain_timeout_s
@@ -381,6 +384,7 @@ def serve(
             backend_directory=str(backend_directory.resolve()) if backend_directory is not None else "",
             backend_config=backend_config,
             disable_auto_complete_config=disable_auto_complete_config,
+            metrics_config=metrics_config,
             gpu_instances_on_cpu=gpu_instances_on_cpu,
         ),
         protocol=ProtocolOptions(

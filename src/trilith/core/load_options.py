@@ -1,4 +1,4 @@
-"""Which models are loaded, when and how, as one value: the runtime does it.
+"""Which models are loaded, when and how, and what is counted of them, as one value: the runtime does it.
 
 Rule: these options stand here alone, with their defaults and ranges. A runtime's configuration and that of a server
     have them by inheriting, and the command line takes its defaults and checks from here.
@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from trilith.core.backend_config import BackendConfig, read_backend_config
+from trilith.core.metrics_config import MetricsConfig, read_metrics_config
 from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
 
@@ -79,6 +80,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
         disable_auto_complete_config: whether a model's configuration must say everything: all inputs and outputs, each
             with its datatype and dims. Nothing is taken from the model then.
         backend_config: Triton's settings of backends, as typed; see `backend_config.py`.
+        metrics_config: which metrics with Triton's names there are, as typed; see `metrics_config.py`.
         gpu_instances_on_cpu: whether a model whose configuration asks for a GPU is run on a CPU, instead of refused.
     """
 
@@ -96,6 +98,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     backend_directory: str = ""
     disable_auto_complete_config: bool = False
     backend_config: tuple[str, ...] = ()
+    metrics_config: tuple[str, ...] = ()
     gpu_instances_on_cpu: bool = False
 
     def __post_init__(self) -> None:
@@ -104,10 +107,16 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
             if number is not None and not allowed.holds(number):
                 raise InvalidConfig(f"{name}: must be {allowed}, got {plain_number(number)}")
         read_backend_config(self.backend_config)
+        read_metrics_config(self.metrics_config)
         if self.on_demand and self.mode is not ControlMode.NONE:
             raise InvalidConfig(f"on_demand: requests decide what is loaded, so mode must be none, got {self.mode}")
         if not is_config_name(self.config_name):
             raise InvalidConfig(f"config_name: must be a file's name without its ending, got {self.config_name!r}")
+
+    @property
+    def shown_metrics(self) -> MetricsConfig:
+        """What `metrics_config` says."""
+        return read_metrics_config(self.metrics_config)
 
     @property
     def backend_settings(self) -> BackendConfig:

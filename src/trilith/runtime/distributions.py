@@ -5,13 +5,16 @@ Rule: a request costs two observations, a batch five; whatever else is shown is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trilith.telemetry import BATCH_BOUNDS, LATENCY_BOUNDS_S, Buckets, Distribution
+from trilith.telemetry import BATCH_BOUNDS, LATENCY_BOUNDS_S, Buckets, Distribution, SlidingQuantiles
 
 _MAX_PRIORITIES: Final = 32
+SUMMARIES: Final = ("request", "queue", "compute_input", "compute_infer", "compute_output")
+"""Phases that have summaries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,8 @@ class ModelBuckets:
         queue: seconds in the queue, by priority.
         batch_rows: rows of the executed batches.
         busy_s: seconds that each instance was at work.
+        first_response: milliseconds of requests that succeeded, in buckets that the model's configuration chose; None
+            where it chose none.
     """
 
     total: Buckets
@@ -35,6 +40,28 @@ class ModelBuckets:
     queue: Mapping[int, Buckets]
     batch_rows: Buckets
     busy_s: tuple[float, ...]
+    first_response: Buckets | None = None
+
+
+class _AlsoTold(Distribution):
+    """A distribution as it was, of which others are told too."""
+
+    __slots__ = ("_main", "_others")
+
+    def __init__(self, main: Distribution, others: Sequence[Callable[[float, int], None]]) -> None:
+        super().__init__(())
+        self._main = main
+        self._others = others
+
+    def observe(self, value: float, times: int = 1) -> None:
+        """See `Distribution.observe`."""
+        self._main.observe(value, times)
+        for other in self._others:
+            other(value, times)
+
+    def buckets(self) -> Buckets:
+        """See `Distribution.buckets`."""
+        return self._main.buckets()
 
 
 class ModelDistributions:
@@ -42,12 +69,21 @@ class ModelDistributions:
 
     Attributes:
         total: takes how long a request took, when it was answered.
+        summaries: seconds by phase (`request`, `queue`, `compute_input` ...) of the last minute; empty where they are
+            not kept.
     """
 
-    __slots__ = ("_busy_s", "_infer", "_input", "_output", "_queue", "_rows", "total")
+    __slots__ = (
+        *("_bounds_ms", "_busy_s", "_clock", "_first", "_infer", "_input", "_output", "_queue", "_rows", "_total"),
+        *("summaries", "total"),
+    )
 
-    def __init__(self) -> None:
-        self.total = Distribution(LATENCY_BOUNDS_S)
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._total = self.total = Distribution(LATENCY_BOUNDS_S)
+        self._bounds_ms: tuple[float, ...] = ()
+        self._first: Distribution | None = None
+        self.summaries: dict[str, SlidingQuantiles] = {}
         self._input = Distribution(LATENCY_BOUNDS_S)
         self._infer = Distribution(LATENCY_BOUNDS_S)
         self._output = Distribution(LATENCY_BOUNDS_S)
@@ -61,8 +97,35 @@ class ModelDistributions:
         if queue is None:
             # Models tell few priorities apart; should one tell many, the lowest share a histogram.
             priority = priority if len(self._queue) < _MAX_PRIORITIES else max(self._queue)
-            queue = self._queue.setdefault(priority, Distribution(LATENCY_BOUNDS_S))
+            queue = self._queue.setdefault(priority, self._told("queue", Distribution(LATENCY_BOUNDS_S)))
         return queue
+
+    def keep(self, *, summaries: bool, first_response_bounds_ms: tuple[float, ...]) -> None:
+        """Keeps more, from now on. What is kept already goes on, but for buckets that are others now.
+
+        Args:
+            summaries: whether there are summaries.
+            first_response_bounds_ms: buckets of the time to the first response; empty for the usual ones.
+        """
+        if summaries and not self.summaries:
+            self.summaries = {phase: SlidingQuantiles() for phase in SUMMARIES}
+            self._input = self._told("compute_input", self._input)
+            self._infer = self._told("compute_infer", self._infer)
+            self._output = self._told("compute_output", self._output)
+            self._queue = {priority: self._told("queue", queue) for priority, queue in self._queue.items()}
+            self._total = self._told("request", self._total)
+        if first_response_bounds_ms != self._bounds_ms:
+            self._bounds_ms = first_response_bounds_ms
+            self._first = Distribution(first_response_bounds_ms) if first_response_bounds_ms else None
+        self.total = self._total
+        if (first := self._first) is not None:
+            self.total = _AlsoTold(self._total, [lambda seconds, times: first.observe(seconds * 1e3, times)])
+
+    def _told(self, phase: str, distribution: Distribution) -> Distribution:
+        summary = self.summaries.get(phase)
+        if summary is None:
+            return distribution
+        return _AlsoTold(distribution, [lambda seconds, times: summary.observe(seconds, times, self._clock())])
 
     def executed(self, *, requests: int, rows: int, input_s: float, infer_s: float, output_s: float) -> None:
         """A batch succeeded."""
@@ -85,5 +148,6 @@ class ModelDistributions:
             compute_output=self._output.buckets(),
             queue={priority: queue.buckets() for priority, queue in sorted(self._queue.items())},
             batch_rows=self._rows.buckets(),
+            first_response=self._first.buckets() if self._first is not None else None,
             busy_s=tuple(self._busy_s.get(at, 0.0) for at in range(instances)),
         )

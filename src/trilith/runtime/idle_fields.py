@@ -7,11 +7,13 @@ Rule 3: what cannot be served is no such field; see `model_fields`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from trilith.errors import InvalidConfig
 from trilith.wire.oip_messages import model_config_messages
 
 _ON_GPUS: Final = "it is about GPUs"
@@ -19,9 +21,11 @@ _BUFFERS: Final = "tensors are not moved between devices"
 _OFF: Final = "as in Triton, unless its server is started with one"
 _ACCELERATORS: Final = "optimization.execution_accelerators"
 _INSTANCES: Final = "instance_group."
+FIRST_RESPONSE: Final = "nv_inference_first_response_histogram_ms"
+_MOST_BUCKETS: Final = 256
 IDLE: Final[Mapping[str, str]] = {
     "cc_model_filenames": "it names files by the compute capability of GPUs",
-    "model_metrics": "the buckets of histograms are the same for all models",
+    "model_metrics": f"only the buckets of {FIRST_RESPONSE} can be chosen",
     "response_cache": f"there is no response cache, {_OFF}",
     "optimization.priority": _ON_GPUS,
     "optimization.cuda": _ON_GPUS,
@@ -66,8 +70,36 @@ def idle_fields(kept: bytes, groups: tuple[bytes, ...]) -> Iterator[tuple[str, s
     for group in groups:
         whole.instance_group.add().MergeFromString(group)
     for path, why in IDLE.items():
+        if path == "model_metrics" and all(family == FIRST_RESPONSE for family, _ in _chosen_buckets(whole)):
+            continue
         if any(_there(message, path.removeprefix(_INSTANCES)) for message in _holders(whole, path)):
             yield path, why
+
+
+def first_response_bounds(kept: bytes) -> tuple[float, ...]:
+    """The buckets that `model_metrics` chooses for the time to the first response, in milliseconds; empty for none.
+
+    Raises:
+        InvalidConfig: they do not ascend, or are too many.
+    """
+    chosen: tuple[float, ...] = ()
+    for at, (family, bounds) in enumerate(_chosen_buckets(model_config_messages().ModelConfig.FromString(kept))):
+        where = f"model_metrics.metric_control[{at}].histogram_options.buckets"
+        if len(bounds) > _MOST_BUCKETS or any(not 0 <= bound < math.inf for bound in bounds):
+            raise InvalidConfig(
+                f"{where}: must be at most {_MOST_BUCKETS} finite numbers >= 0, got {list(bounds)!s:.200}"
+            )
+        if list(bounds) != sorted(set(bounds)):
+            raise InvalidConfig(f"{where}: must ascend, got {list(bounds)!s:.200}")
+        if family == FIRST_RESPONSE:
+            chosen = bounds or chosen
+    return chosen
+
+
+def _chosen_buckets(config: Any) -> Iterator[tuple[str, tuple[float, ...]]]:
+    if hasattr(config, "model_metrics"):  # not in older messages
+        for control in config.model_metrics.metric_control:
+            yield control.metric_identifier.family, tuple(control.histogram_options.buckets)
 
 
 def _holders(whole: Any, path: str) -> list[Message]:

@@ -18,7 +18,7 @@ from google.protobuf import text_format
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.batching import check_queue
-from trilith.runtime.idle_fields import kept_fields, kept_group_fields
+from trilith.runtime.idle_fields import first_response_bounds, kept_fields, kept_group_fields
 from trilith.runtime.joining import BatchInput, BatchInputKind, BatchOutput
 from trilith.runtime.model_fields import STRING_OR_COMMENT, check_escapes, field_problems, parse_problem
 from trilith.runtime.onnx_parameters import onnx_session
@@ -114,6 +114,7 @@ def _spec(config: Any, name: str, problems: Problems, *, says_max_batch_size: bo
         kept=kept_fields(config),
     )
     read(lambda: check_queue(spec), None)
+    read(lambda: first_response_bounds(spec.kept), None)
     return read(lambda: with_session(spec), spec)
 
 

@@ -36,6 +36,7 @@ from trilith.runtime.backends import all_backends
 from trilith.runtime.changes import at_start
 from trilith.runtime.control import RepositoryControl
 from trilith.runtime.handle import ModelHandle
+from trilith.runtime.idle_fields import first_response_bounds
 from trilith.runtime.keeper import ModelKeeper
 from trilith.runtime.load_threads import LoadStatistics, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
@@ -360,6 +361,10 @@ class Runtime:
         self._config.loading(next(done), total, name)
 
     def _serve(self, handle: ModelHandle, loaded: LoadedVersion, counted: StatisticsCollector) -> ServedModel:
+        counted.distributions.keep(
+            summaries=self._config.shown_metrics.summary_latencies,
+            first_response_bounds_ms=first_response_bounds(loaded.spec.kept),
+        )
         return ServedModel(
             version=handle.version,
             spec=loaded.spec,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from trilith.runtime.distributions import ModelBuckets, ModelDistributions
 from trilith.runtime.schedule import QueueStatistics
+from trilith.telemetry import SlidingQuantiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ class ModelStatistics:
         running: requests that execute now.
         waiting: what waits now, and the queue's own counts.
         distributions: histograms, or None where nobody kept them.
+        summaries: what quantiles are computed from, by phase, when somebody asks; empty where nobody kept them.
         alive: instances that take batches.
         restarts: how often an instance was started again, by why.
         generation: how often the version was loaded. All that is counted here goes on when it is loaded again.
@@ -93,6 +95,7 @@ class ModelStatistics:
     running: int
     waiting: QueueStatistics
     distributions: ModelBuckets | None = None
+    summaries: Mapping[str, SlidingQuantiles] = field(default_factory=dict)
     alive: int = 1
     restarts: Mapping[str, int] = field(default_factory=dict)
     refused: int = 0
@@ -209,6 +212,7 @@ class StatisticsCollector:
             running=running,
             waiting=waiting,
             distributions=self.distributions.snapshot(),
+            summaries=self.distributions.summaries,
             alive=alive,
             restarts=self.restarts + Counter(restarts or {}),
             generation=self.generation,

@@ -7,6 +7,7 @@ from trilith.telemetry.host import HostMetrics
 from trilith.telemetry.instruments import Counter, Gauge, Histogram, Instruments, instruments
 from trilith.telemetry.metrics import Metrics, Source
 from trilith.telemetry.programs import ProgramMetrics
+from trilith.telemetry.quantiles import Quantiles, SlidingQuantiles
 from trilith.telemetry.readings import Reading, snapshots
 from trilith.telemetry.requests import RequestMetrics
 from trilith.telemetry.spans import TRACEPARENT, RequestTracer, Sampler, Span
@@ -28,10 +29,12 @@ __all__ = [
     "Metrics",
     "Number",
     "ProgramMetrics",
+    "Quantiles",
     "Reading",
     "RequestMetrics",
     "RequestTracer",
     "Sampler",
+    "SlidingQuantiles",
     "Snapshot",
     "Source",
     "Span",

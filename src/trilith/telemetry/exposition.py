@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trilith.telemetry.families import Buckets, Snapshot
 from trilith.telemetry.metrics import Metrics
+from trilith.telemetry.quantiles import Quantiles
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -55,7 +56,7 @@ def _metric(snapshot: Snapshot) -> Metric:
     make = CounterMetricFamily if snapshot.kind == "counter" else GaugeMetricFamily
     family = make(snapshot.name, snapshot.help, labels=names)
     for labels, value in snapshot.samples:
-        if not isinstance(value, Buckets):
+        if not isinstance(value, Buckets | Quantiles):
             family.add_metric(labels, value)
     return family
 
@@ -83,8 +84,19 @@ def _bare_text(snapshot: Snapshot) -> str:
         given = dict(sorted(zip(snapshot.label_names, values, strict=True)))
         said = _said(given) if snapshot.name.startswith(_TRITONS) else given
         labels = ",".join(f'{name}="{_escaped(text)}"' for name, text in said.items())
+        if isinstance(value, Quantiles):
+            lines.extend(_summary_lines(snapshot.name, labels, value))
+            continue
         lines.append(f"{snapshot.name}{{{labels}}} {value}\n" if labels else f"{snapshot.name} {value}\n")
     return "".join(lines)
+
+
+def _summary_lines(name: str, labels: str, found: Quantiles) -> Iterator[str]:
+    before = f"{labels}," if labels else ""
+    for quantile, value in found.values:
+        yield f'{name}{{{before}quantile="{_escaped(quantile)}"}} {"Nan" if value != value else value}\n'
+    yield f"{name}_sum{{{labels}}} {found.total}\n"
+    yield f"{name}_count{{{labels}}} {found.count}\n"
 
 
 def _escaped(text: str) -> str:

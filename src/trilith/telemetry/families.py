@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Final, Generic, Literal, TypeVar
 
 from trilith.errors import Bug
+from trilith.telemetry.quantiles import Quantiles
 
-Kind = Literal["counter", "gauge", "histogram"]
+Kind = Literal["counter", "gauge", "histogram", "summary"]
 Labels = tuple[str, ...]
 
 OVERFLOW_LABEL: Final = "other"
@@ -55,17 +56,18 @@ class Snapshot:
 
     Attributes:
         name: the metric's name; a counter's ends in `_total`, but for those that have Triton's names.
-        kind: counter, gauge or histogram.
+        kind: counter, gauge, histogram or summary.
         help: one sentence.
         label_names: names of the labels.
-        samples: label values (as many as names) and the value: a number, or `Buckets` for a histogram.
+        samples: label values (as many as names) and the value: a number, or `Buckets` for a histogram, or
+            `Quantiles` for a summary.
     """
 
     name: str
     kind: Kind
     help: str
     label_names: Labels = ()
-    samples: Sequence[tuple[Labels, float | Buckets]] = ()
+    samples: Sequence[tuple[Labels, float | Buckets | Quantiles]] = ()
 
 
 class Number:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from trilith.telemetry.families import Buckets, Kind, Labels, Snapshot
+from trilith.telemetry.quantiles import Quantiles
 
 CountedT = TypeVar("CountedT", contravariant=True)
 
@@ -20,7 +21,7 @@ class Reading(Generic[CountedT]):
 
     Attributes:
         name: the metric's name.
-        kind: counter, gauge or histogram.
+        kind: counter, gauge, histogram or summary.
         help: one sentence.
         label_names: names of the labels.
         read: of what was counted: label values (as many as names) and the value of each series.
@@ -30,7 +31,7 @@ class Reading(Generic[CountedT]):
     kind: Kind
     help: str
     label_names: Labels
-    read: Callable[[CountedT], Iterable[tuple[Labels, float | Buckets]]]
+    read: Callable[[CountedT], Iterable[tuple[Labels, float | Buckets | Quantiles]]]
 
 
 def snapshots(readings: Iterable[Reading[CountedT]], counted: CountedT) -> list[Snapshot]:

@@ -17,6 +17,7 @@ OTHER = {
     "backend_directory": "backends",
     "backend_config": ("onnxruntime,default-max-batch-size=8",),
     "disable_auto_complete_config": True,
+    "metrics_config": ("summary_latencies=true",),
     "gpu_instances_on_cpu": True,
     "mode": ControlMode.EXPLICIT,
     "load_at_start": ("a",),

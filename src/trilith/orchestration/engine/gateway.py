@@ -113,7 +113,7 @@ class Gateway:
         """Serves; returns when it is drained."""
         arguments = self._arguments
         requests = RequestMetrics(self._metrics)
-        self._metrics.add_source(model_source(self._runtime))
+        self._metrics.add_source(model_source(self._runtime, arguments.repository.shown_metrics))
         self._metrics.add_source(HostMetrics())
         self._metrics.add_source(self._programs)
         timelines = TimelineShelf()

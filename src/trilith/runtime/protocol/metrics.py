@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from trilith.core.metrics_config import MetricsConfig
 from trilith.runtime.distributions import ModelBuckets
 from trilith.runtime.load_threads import LoadStatistics
 from trilith.runtime.protocol.model_families import MODEL_LABELS, ByModel, by_model, per_model
-from trilith.runtime.protocol.triton_metrics import TRITON_FAMILIES, load_snapshot, with_tags
+from trilith.runtime.protocol.triton_metrics import load_snapshot, shown_families, with_tags
 from trilith.runtime.statistics import Duration, ModelStatistics
 from trilith.telemetry import Buckets, Reading, Snapshot, Source, snapshots
 
@@ -38,7 +40,7 @@ _HISTOGRAMS: Final[tuple[tuple[str, Callable[[ModelBuckets], Buckets]], ...]] = 
 )
 
 
-def model_source(runtime: RuntimePort) -> Source:
+def model_source(runtime: RuntimePort, config: MetricsConfig | None = None) -> Source:
     """A source for `Metrics.add_source`: what the runtime's models have done, by model and version.
 
     trilith_model_requests_total{model, version, outcome}, trilith_model_seconds_total{model, version, phase},
@@ -46,14 +48,17 @@ def model_source(runtime: RuntimePort) -> Source:
     ..._running_requests, ..._generation, ..._alive_instances, trilith_model_restarts_total{..., reason}; the histograms
     trilith_model_request_seconds{..., phase}, trilith_model_queue_seconds{..., priority} and trilith_model_batch_rows;
     trilith_model_busy_seconds_total{..., instance}; and trilith_model_loads{state}.
-    And Triton's names for what it counts too (`triton_metrics.py`), and what models count for themselves.
+    And Triton's names for what it counts too (`triton_metrics.py`), those that `config` wants, and what models count
+    for themselves.
     """
+
+    wanted = config or MetricsConfig()
 
     def collect() -> list[Snapshot]:
         counted, models = by_model(runtime.statistics()), runtime.models()
         return [
             *snapshots(_FAMILIES, counted),
-            *with_tags([*snapshots(TRITON_FAMILIES, counted), load_snapshot(models)], models),
+            *with_tags([*snapshots(shown_families(wanted, time.monotonic()), counted), load_snapshot(models)], models),
             _loads(runtime.load_statistics()),
             *runtime.model_metrics(),
         ]

@@ -5,13 +5,15 @@ Rule: names, labels and units are Triton's, so a counter's name has no `_total`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from trilith.core.metrics_config import MetricsConfig
+from trilith.runtime.distributions import SUMMARIES
 from trilith.runtime.protocol.model_families import MODEL_LABELS, ByModel, per_model
 from trilith.runtime.statistics import Duration, ModelStatistics
-from trilith.telemetry import LATENCY_BOUNDS_S, Buckets, Reading, Snapshot
+from trilith.telemetry import LATENCY_BOUNDS_S, Buckets, Quantiles, Reading, Snapshot
 
 if TYPE_CHECKING:
     from trilith.runtime.protocol.port import ModelPort
@@ -113,10 +115,55 @@ TRITON_FAMILIES: Final[tuple[Reading[ByModel], ...]] = (
         "Duration from request to first response in milliseconds",
         MODEL_LABELS,
         lambda counted: (
-            (at, _first_response(found.distributions.total)) for at, found in counted if found.distributions is not None
+            (at, found.distributions.first_response or _first_response(found.distributions.total))
+            for at, found in counted
+            if found.distributions is not None
         ),
     ),
 )
+
+
+def shown_families(config: MetricsConfig, now: float) -> Iterator[Reading[ByModel]]:
+    """The families that a configuration wants, at an instant in seconds."""
+    for family in TRITON_FAMILIES:
+        if family.name.endswith("_duration_us") and not config.counter_latencies:
+            continue
+        if family.kind == "histogram" and not config.histogram_latencies:
+            continue
+        yield family
+    if config.summary_latencies:
+        for phase in SUMMARIES:
+            yield _summary(phase, config.summary_quantiles, now)
+
+
+def _summary(phase: str, quantiles: Sequence[tuple[str, float]], now: float) -> Reading[ByModel]:
+    def read(counted: ByModel) -> Iterator[tuple[tuple[str, ...], Quantiles]]:
+        for at, found in counted:
+            kept = found.summaries.get(phase)
+            if kept is not None:
+                values = kept.values([number for _, number in quantiles], now)
+                texts = [text for text, _ in quantiles]
+                yield (
+                    at,
+                    Quantiles(tuple(zip(texts, (v * 1e6 for v in values), strict=True)), kept.count, kept.total * 1e6),
+                )
+
+    return Reading(
+        f"nv_inference_{phase}_summary_us",
+        "summary",
+        f"Summary of {_SUMMARY_HELP[phase]} duration in microseconds",
+        MODEL_LABELS,
+        read,
+    )
+
+
+_SUMMARY_HELP: Final = {
+    "request": "inference request",
+    "queue": "inference queuing",
+    "compute_input": "compute input",
+    "compute_infer": "compute inference",
+    "compute_output": "inference compute output",
+}
 
 
 def with_tags(families: Sequence[Snapshot], models: Sequence[ModelPort]) -> list[Snapshot]:
