@@ -60,7 +60,7 @@ class AppThreads:
                 raise cancelled
             return running.result()
         finally:
-            self._turns.release()
+            turn.end()
 
     def close(self) -> None:
         """No more of them are needed."""
@@ -84,6 +84,11 @@ class Turn:
             if not self._has_it:
                 await self._turns.acquire()
                 self._has_it = True
+
+    def end(self) -> None:
+        """The thread needs it no more."""
+        if self._has_it:
+            self._give_up()
 
     def _give_up(self) -> None:
         self._has_it = False
