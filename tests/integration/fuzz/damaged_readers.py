@@ -373,7 +373,7 @@ _YAML_OF_ALL = b"""
 name: m
 backend: own
 runtime: model.py
-inputs: [{name: a, datatype: BYTES, dims: [1], labels: l.txt, optional: true}, {name: b, dims: [2], ragged: true}]
+inputs: [{name: a, datatype: BYTES, dims: [1], optional: true}, {name: b, dims: [2], ragged: true}]
 outputs: [{name: s, reduce: argmax}]
 batch_inputs: [{kind: item_shape, targets: [t], source: b, datatype: INT32}]
 instances: {count: 2, share_session: false}

