@@ -76,7 +76,7 @@ print("why it ended" in measured.failures["ends"], "no-such-requirements" in mea
 
 
 def test_a_burst_is_answered_within_what_its_batches_need():
-    """Seven batches of 100 ms, or eight; how much longer it took is no matter here, the machine may do something else."""
+    """Seven batches of 100 ms, or eight; how much longer it took is no matter here, the machine may be busy."""
     shown = run("-m", "benchmarks.burst", "--peers", "trilith-identity")
     last_s = float(shown.split("trilith-identity")[1].split("│")[1])
     assert last_s >= 0.7
