@@ -58,10 +58,16 @@ class TrilithError(Exception):
     code: ClassVar[str] = "error"
     request_id: str = ""
 
-    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
+        said = self._said_by_default() if message is None else message
+        super().__init__(said)
+        self.message = said
         self.retry_after_s = retry_after_s
+
+    def _said_by_default(self) -> str:
+        """What the class is for: the first line of its description, where there is one; else its code."""
+        found = next((kind.__doc__ for kind in type(self).__mro__ if kind.__doc__), None) or self.code
+        return found.strip().partition("\n")[0]
 
 
 class CallerError(TrilithError):

@@ -156,6 +156,11 @@ def depends(service: Any) -> Any:
     Raises:
         InvalidConfig: it is not a service.
     """
+    if isinstance(service, str):
+        raise InvalidConfig(
+            f"trilith.depends takes a service itself, not its name: write trilith.depends({service}), got {service!r};"
+            " import it where it stands in another file"
+        )
     try:
         spec = spec_of(service)
     except InvalidConfig as error:

@@ -17,8 +17,10 @@ from types import TracebackType
 from typing import Any, Final
 
 from trilith.core.foreign import error_text, named_error
-from trilith.core.own_frames import own_traceback
+from trilith.core.own_frames import has_foreign_frames, own_traceback
 from trilith.errors import CallerError, InvalidInput, ServiceError, SetupError, TrilithError
+from trilith.service.codecs.mismatch import ResultMismatch
+from trilith.service.hints import error_hint
 
 _log: Final = logging.getLogger("trilith.service")
 _CALLS: Final = "__trilith_calls__"
@@ -103,7 +105,12 @@ def explain(error: BaseException, where: str, request_id: str, *, debug: bool, l
         calls = _calls(error) if isinstance(error, CallerError) else ()
         if isinstance(error, TrilithError) and not isinstance(error, SetupError) and not calls:
             return _known(error)
-        happened = _refused(error, calls) if calls else f"raised {named_error(error)}"
+        if type(error) is ResultMismatch:  # a whole sentence; the way to it is Trilith's alone
+            if not logged:
+                trace = _own(error) if has_foreign_frames(error) else None
+                _log.error("%s (request %s)", error, request_id, exc_info=trace)
+            return ServiceError(str(error)) if debug else _seen_in_log(where, request_id)
+        happened = _refused(error, calls) if calls else f"raised {named_error(error)}{error_hint(error)}"
         if not logged:
             _log.error("%s %s (request %s)", where, happened, request_id, exc_info=_own(error))
     except BaseException as broken:  # noqa: BLE001  the user's class: whatever its attributes raise
@@ -111,6 +118,10 @@ def explain(error: BaseException, where: str, request_id: str, *, debug: bool, l
         _log.error("%s %s (request %s)", where, happened, request_id)
     if debug:
         return ServiceError(f"{where} {happened}")
+    return _seen_in_log(where, request_id)
+
+
+def _seen_in_log(where: str, request_id: str) -> ServiceError:
     return ServiceError(f"{where} failed; see the server's log, request id {request_id}")
 
 

@@ -6,18 +6,20 @@ Rule: an option that has no effect does not exist, and an unknown one is an erro
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
 from trilith.service.command.options import Command, read_command
+from trilith.service.hints import option_hint
 from trilith.wire.batches import LARGEST_BATCH
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _PROTO: Final = re.compile(r"[^\0]+\.(?:proto|binpb|desc|pb)")
 _RPC: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_PATH_PARAMETER: Final = re.compile(r"\{[^{}/]*\}|<[^<>/]*>|/:[A-Za-z_]\w*")
 _ROUTE: Final = re.compile(r"/[A-Za-z0-9_./~-]*")
 _DEFAULT_THREADS: Final = 4
 _DEFAULT_TIMEOUT_S: Final = 60.0
@@ -54,8 +56,34 @@ def is_text(value: object, pattern: re.Pattern[str]) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
+def check_names(what: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Looks at the names of options.
+
+    Raises:
+        InvalidConfig: there are none of some of them; the message names all, and what was meant where that is known.
+    """
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        several = " and ".join(repr(name) for name in unknown)
+        hints = "".join(dict.fromkeys(option_hint(name, known) for name in unknown))
+        raise InvalidConfig(f"{what} has no option {several}; it has {', '.join(known)}{hints}")
+
+
+class _NamedOptions:
+    """Has a class say which options it has when it is given others."""
+
+    __slots__ = ()
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]  # those below are dataclasses
+        if values:
+            raise InvalidConfig(f"trilith.{cls.__name__} takes its options by name: {', '.join(known)}")
+        check_names(f"trilith.{cls.__name__}", named, known)
+        return super().__new__(cls)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(_NamedOptions):
     """Joins single calls of a method into lists. A batch leaves as soon as an instance is free.
 
     Attributes:
@@ -183,13 +211,24 @@ class ApiOptions:
 
     def __post_init__(self) -> None:
         if self.route is not None and not is_text(self.route, _ROUTE):
-            raise InvalidConfig(f"api: route must be a path that begins with '/', got {self.route!r}")
+            raise InvalidConfig(f"api: route must be {_wanted_route(self.route)}, got {self.route!r}")
         if self.batch is not None and not isinstance(self.batch, Batch):
             raise InvalidConfig(f"api: batch must be trilith.Batch(max_size=..., max_wait_ms=...), got {self.batch!r}")
         if not isinstance(self.idempotent, bool):
             raise InvalidConfig(f"api: idempotent must be True or False, got {self.idempotent!r}")
         if self.timeout_s is not None:
             _positive("api: timeout_s", self.timeout_s, _LONGEST_S)
+
+
+def _wanted_route(route: object) -> str:
+    if isinstance(route, str) and _PATH_PARAMETER.search(route):
+        return (
+            "a path without parameters (the values of a call are in its body or query string; for such paths mount an"
+            " application: @trilith.mount)"
+        )
+    if isinstance(route, str) and route.startswith("/"):
+        return "a path of letters, digits, '_', '.', '~', '-' and '/'"
+    return "a path that begins with '/'"
 
 
 Options = TypeVar("Options", ServiceOptions, ApiOptions)
@@ -201,8 +240,5 @@ def read_options(kind: type[Options], decorator: str, given: Mapping[str, Any]) 
     Raises:
         InvalidConfig: an option is unknown or its value is wrong.
     """
-    known = [field.name for field in fields(kind)]
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise InvalidConfig(f"{decorator} has no option {unknown[0]!r}; it has {', '.join(known)}")
+    check_names(decorator, given, [field.name for field in fields(kind)])
     return kind(**given)

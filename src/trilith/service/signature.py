@@ -39,6 +39,16 @@ _PLAIN_STREAMS: Final = (
 )
 _ASYNC_TAKEN: Final = (collections.abc.AsyncIterator, collections.abc.AsyncIterable)
 _PLAIN_TAKEN: Final = (collections.abc.Iterator,)  # an Iterable[T] that is taken is a list
+_WEB_FRAMEWORKS: Final = ("fastapi", "litestar", "starlette")
+_INSTEAD: Final = {
+    "BackgroundTasks": "leave it out and start the work yourself",
+    "Request": "ask trilith.context() for headers and the like, or mount an application (docs/mounts.md)",
+    "Response": "set headers and the status through trilith.context()",
+    "UploadFile": "write pathlib.Path for a file, bytes for its content, or PIL.Image.Image",
+    "WebSocket": "take and return AsyncIterator[...] (docs/streams.md), or mount an application (docs/mounts.md)",
+}
+"""Classes of web frameworks, and what to write here."""
+
 MISSING: Final = inspect.Parameter.empty
 """Stands for the default of a parameter that has none."""
 
@@ -297,6 +307,7 @@ def _parameter(parameter: inspect.Parameter, hints: dict[str, Any], where: str, 
             f"{where}: write `{parameter.name}: Annotated[TYPE, Field(...)] = DEFAULT`, so that plain calls work too"
         )
     _check_not_stream(annotation, f"{where}: parameter {parameter.name!r}")
+    _check_not_of_web(annotation, f"{where}: parameter {parameter.name!r}")
     return ParameterType(
         name=parameter.name,
         value=read_type(annotation),
@@ -330,6 +341,18 @@ def _check_item(annotation: Any, where: str) -> None:
     _check_not_stream(annotation, f"{where}: an item")
     if read_type(annotation).kind is Kind.FILE:
         raise InvalidConfig(f"{where} is a stream of files; make it one of bytes")
+
+
+def _check_not_of_web(annotation: Any, where: str) -> None:
+    """Refuses classes that only web frameworks can give, though pydantic knows some of them."""
+    inner = bare(annotation)
+    module, name = getattr(inner, "__module__", ""), getattr(inner, "__name__", "")
+    if isinstance(inner, type) and str(module).partition(".")[0] in _WEB_FRAMEWORKS and name in _INSTEAD:
+        raise InvalidConfig(
+            f"{where} is a {name} of {module.partition('.')[0]}, which has no place here: {_INSTEAD[name]}"
+        )
+    for argument in typing.get_args(inner):
+        _check_not_of_web(argument, where)
 
 
 def _check_not_stream(annotation: Any, where: str) -> None:

@@ -178,12 +178,12 @@ def test_a_form_has_frames_as_files_and_as_json():
     [
         (pd.Index([5, 9]), [{"a": 1}, {"a": 2}]),
         (pd.Index(["u", "v"], name="who"), [{"who": "u", "a": 1}, {"who": "v", "a": 2}]),
-        (pd.Index(["u", "v"]), "an index of string values without a name cannot be sent"),
+        (pd.Index(["u", "v"]), [{"index": "u", "a": 1}, {"index": "v", "a": 2}]),
         (pd.MultiIndex.from_tuples([(1, "u"), (2, "v")]), "an index of mixed values without a name"),
         (pd.Index(["u", "v"], name="a"), "cannot be sent as columns"),
     ],
 )
-def test_an_index_is_columns_when_it_has_a_name(index, expected):
+def test_an_index_is_columns_when_it_is_no_row_numbers(index, expected):
     encoder = codecs(pd.DataFrame)[1]
     frame = pd.DataFrame({"a": [1, 2]}, index=index)
     if isinstance(expected, list):
@@ -193,9 +193,20 @@ def test_an_index_is_columns_when_it_has_a_name(index, expected):
             encoder.encode(frame)
 
 
+def test_what_describe_gives_is_sent():
+    rows = json.loads(codecs(pd.DataFrame)[1].encode(pd.DataFrame({"a": [1.0, 3.0]}).describe())[1][0])
+    assert {row["index"]: row["a"] for row in rows}["mean"] == 2.0
+
+
+def test_a_series_with_texts_as_its_index_says_what_to_do():
+    with pytest.raises(TypeError, match=r"returned a Series that cannot be sent: an index of string values without"):
+        codecs(pd.Series)[1].encode(pd.Series([1, 2], index=["u", "v"]))
+
+
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
+        (pd.DataFrame({"index": [1]}, index=["u"]), "a column has the name `index`"),
         (pd.DataFrame({"a": [1, "x"]}), "cannot be sent"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns of one name|[Dd]uplicate"),
         (pd.DataFrame([[1]], columns=[("a", "b")]), "names of columns are text or integers"),

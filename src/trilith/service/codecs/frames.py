@@ -2,7 +2,8 @@
 
 Rule 1: this is the one file that imports pandas, when a frame is at hand. Between the wire and pandas there is always a
 table of Arrow.
-Rule 2: an index that has a name is columns, which come first; one without is the number of a row, which is not sent.
+Rule 2: an index that has a name is columns, which come first; one without is the number of a row, which is not sent;
+    where it is text, times or the like, it is a column `index` of a frame.
 Rule 3: no value changes: integers with nulls become pandas's `Int64`, since a float would round them.
 """
 
@@ -149,6 +150,10 @@ def _from_pandas(value: Any, library: str) -> Table:
             frame = frame.reset_index()
         except ValueError as error:
             raise TypeError(f"the index cannot be sent as columns: {error}") from error
+    elif index.nlevels == 1 and library == "dataframe" and index.inferred_type not in ("integer", "empty"):
+        if "index" in frame.columns:
+            raise TypeError("its index has no name, and a column has the name `index`, which the index would get")
+        frame = frame.reset_index()
     elif index.nlevels > 1 or index.inferred_type not in ("integer", "empty"):
         raise TypeError(
             f"an index of {index.inferred_type} values without a name cannot be sent: name it "

@@ -18,6 +18,7 @@ import msgspec
 from trilith.errors import InvalidConfig, InvalidInput, NotAcceptable
 from trilith.service.codecs import answers, media, native, special
 from trilith.service.codecs.checks import Check, checker, unwritten_part, wrong_part
+from trilith.service.codecs.mismatch import ResultMismatch
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.restore import restorer
 from trilith.service.composites import Composite, composite_of
@@ -119,15 +120,15 @@ class ResultEncoder:
         try:
             return self._encode(self._checked(value), accept)
         except _NOT_WRITTEN as error:
-            raise TypeError(self._mismatch(value, error)) from error
+            raise ResultMismatch(self._mismatch(value, error)) from error
 
     def _text(self, value: Any) -> bytes:
         if not isinstance(value, str):
-            raise TypeError(self._mismatch(value, wrong_part(self._result.annotation, value)))
+            raise ResultMismatch(self._mismatch(value, wrong_part(self._result.annotation, value)))
         try:
             return value.encode()
         except UnicodeEncodeError as error:
-            raise TypeError(self._mismatch(value, error)) from error
+            raise ResultMismatch(self._mismatch(value, error)) from error
 
     def encode_plain(self, value: Any) -> bytes:
         """The answer as JSON, where `plain`.
@@ -136,12 +137,12 @@ class ResultEncoder:
             TypeError: the value is not of the declared type.
         """
         if not self._fits(value):  # type: ignore[misc]  # the caller saw that it is there
-            raise TypeError(self._mismatch(value, wrong_part(self._result.annotation, value)))
+            raise ResultMismatch(self._mismatch(value, wrong_part(self._result.annotation, value)))
         try:
             return self._plain(value)  # type: ignore[misc]
         except _NOT_WRITTEN as error:
             where = unwritten_part(value) if isinstance(error, TypeError) else ""
-            raise TypeError(self._mismatch(value, where or error)) from error
+            raise ResultMismatch(self._mismatch(value, where or error)) from error
 
     def encode_native(self, value: Any) -> list[Buffer]:
         """The answer to another service.
@@ -157,7 +158,7 @@ class ResultEncoder:
                 checked = [_content(one) for one in checked] if self._result.many else _content(checked)
             return native.pack(checked)
         except _NOT_WRITTEN as error:
-            raise TypeError(self._mismatch(value, error)) from error
+            raise ResultMismatch(self._mismatch(value, error)) from error
 
     def checked(self, value: Any) -> Any:
         """The value, when it is of the declared type; an array in the declared dtype.
@@ -168,7 +169,7 @@ class ResultEncoder:
         try:
             return self._checked(value)
         except _NOT_WRITTEN as error:
-            raise TypeError(self._mismatch(value, error)) from error
+            raise ResultMismatch(self._mismatch(value, error)) from error
 
     @staticmethod
     def _with_contents(composite: Composite, value: Any) -> Any:
@@ -195,11 +196,7 @@ class ResultEncoder:
                 raise TypeError(wrong_part(result.annotation, value))
             return value
         if result.kind is Kind.JSON:
-            from trilith.service.codecs import types
-
-            if self._validator is None:
-                self._validator = types.value_validator(self._json_adapter())
-            types.read_value(self._validator, value, "the result")
+            self._read(value)
             return value
         if value is None and result.optional:
             return None
@@ -208,6 +205,18 @@ class ResultEncoder:
         if not isinstance(value, list | tuple):
             raise TypeError(f"expected a list, got {type(value).__name__}")
         return [self._special(one) for one in value]
+
+    def _read(self, value: Any) -> Any:
+        """The value as its type reads it: a model where it is the dict of one.
+
+        Raises:
+            InvalidInput: it is not of that type.
+        """
+        from trilith.service.codecs import types
+
+        if self._validator is None:
+            self._validator = types.value_validator(self._json_adapter())
+        return types.read_value(self._validator, value, "the result")
 
     def _special(self, value: Any) -> Any:
         """One value that is not JSON, checked; a frame as a table, a tensor as an array."""
@@ -230,7 +239,10 @@ class ResultEncoder:
                 f"{self._where} declares {declared} and returned what must be awaited: `await` is missing before a call"
                 f" of a model, of another service or of an `async def`"
             )
-        return f"{self._where} returned {type(value).__name__} and declares {declared}: {error}"
+        came = type(value).__name__
+        if came == declared:
+            return f"{self._where} returned a {came} that cannot be sent: {error}"
+        return f"{self._where} returned {came} and declares {declared}: {error}"
 
     def _json_adapter(self) -> Adapter:
         if self._adapter is None:
@@ -290,7 +302,14 @@ class ResultEncoder:
             return frames.to_json_bytes(value, self._result)
         from trilith.service.codecs import types
 
-        return types.write_json(self._json_adapter(), value)
+        try:
+            return types.write_json(self._json_adapter(), value)
+        except TypeError:
+            # A dict for a model, say, which reads as one: only then is what was read worth its second reading.
+            read = self._read(value)
+            if read is value:
+                raise
+        return types.write_json(self._json_adapter(), read)
 
 
 def offered_types(result: ValueType) -> Sequence[str]:

@@ -9,6 +9,7 @@ Rule 3: while it has requests of ours, silence at its readiness path says nothin
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +26,9 @@ from trilith.service.user_errors import USER_ERRORS
 
 _ASKS_EVERY_S: Final = 0.1
 _ANSWERS_WITHIN_S: Final = 5.0
+_DOUBTS_AFTER_S: Final = 5.0
+
+_log: Final = logging.getLogger("trilith.service")
 
 
 class Look(NamedTuple):
@@ -81,11 +85,16 @@ class RunningCommand:
             raise
 
     async def _until_ready(self) -> None:
-        ends_at = time.monotonic() + self._command.start_timeout_s
+        began_at = time.monotonic()
+        ends_at = began_at + self._command.start_timeout_s
+        doubt = unsaid_port(self._command, self._arguments, self.url)
         while why_not := (await self.look(min(_ANSWERS_WITHIN_S, max(0.1, ends_at - time.monotonic())))).why_not:
             await asyncio.wait([self._process.ended], timeout=_ASKS_EVERY_S)
             if self._process.ended.done():
                 break
+            if doubt and time.monotonic() >= began_at + _DOUBTS_AFTER_S:
+                _log.warning("%s: its command is not ready (%s): %s", self._name, why_not, doubt)
+                doubt = ""
             if time.monotonic() >= ends_at:
                 raise SetupError(
                     f"{self._name}: its command was not ready within {self._command.start_timeout_s:g} s:"
@@ -134,6 +143,16 @@ class RunningCommand:
             self._watch.cancel()
         self.upstream.close()
         await self._process.end(self._command.stop_signal, min(timeout_s, self._command.stop_timeout_s))
+
+
+def unsaid_port(command: Command, arguments: Sequence[str], url: str) -> str:
+    """What may be wrong with a command that is told its port by the variable `PORT` alone; "" of every other."""
+    if command.port or any(PORT in one for one in (*arguments, *command.environment.values())):
+        return ""
+    return (
+        f"it is asked at {url}, and no argument of it has the port: write {PORT} where it goes, as in ['--port',"
+        f" '{PORT}'], unless it reads the variable PORT"
+    )
 
 
 def arguments_of(command: Command, instance: Any, name: str) -> Sequence[str]:
