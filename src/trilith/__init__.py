@@ -106,6 +106,11 @@ def __getattr__(name: str) -> Any:
     if name == "service":  # the package of that name, which is the decorator too
         return importlib.import_module("trilith.service")
     home = _HOMES.get(name)
+    if name in ("serve", "run"):
+        raise AttributeError(
+            f"module 'trilith' has no attribute {name!r}: a service is started by a command, "
+            "`trilith serve module:Name` or `trilith serve path/to/app.py:Name` (`python -m trilith serve` is the same)"
+        )
     if home is None:
         raise AttributeError(f"module 'trilith' has no attribute {name!r}; it has {', '.join(__all__)}")
     value = getattr(importlib.import_module(home), name)

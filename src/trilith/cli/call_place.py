@@ -43,7 +43,7 @@ def read_place(text: str, url: str, running: dict[str, str]) -> Place:
         running: addresses of the servers that run on this machine, by what they serve.
 
     Raises:
-        InvalidConfig: it is no target.
+        InvalidConfig: it is no target, or servers run here and not one, or more than one, serves it.
     """
     if "://" in text or _is_address(text):
         if url:
@@ -83,13 +83,24 @@ def _import_path(text: str) -> tuple[str, str]:
 
 
 def _running_at(names: list[str], running: dict[str, str]) -> str:
-    """The address of the one server that serves it; the default one when none is known."""
+    """The address of the one server that serves it; the default one when none runs."""
     wanted = names[:-1]
     found = {target: address for target, address in running.items() if _serves(target, wanted)}
+    if len(found) > 1 and not wanted:  # a service that is one function has a method of its own name
+        of_that_name = {target: address for target, address in found.items() if _serves(target, names)}
+        found = of_that_name or found
     if len(found) > 1:
-        places = ", ".join(f"{target} at {address}" for target, address in found.items())
-        raise InvalidConfig(f"several servers run here: {places}; say which with --url ADDRESS")
+        raise InvalidConfig(f"several servers run here: {_listed(found)}; say which with --url ADDRESS")
+    if running and wanted and not found:
+        raise InvalidConfig(
+            f"no server that runs here has {'/'.join(wanted)}; there run {_listed(running)}. "
+            "For a server elsewhere say --url ADDRESS"
+        )
     return next(iter(found.values()), DEFAULT_URL)
+
+
+def _listed(servers: dict[str, str]) -> str:
+    return ", ".join(f"{target} at {address}" for target, address in servers.items())
 
 
 def _serves(target: str, wanted: list[str]) -> bool:

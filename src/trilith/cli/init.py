@@ -1,7 +1,7 @@
 """`trilith init`: a small project to begin with.
 
 Rule: nothing is overwritten. A template is a folder of `templates/`, whose files end in `.txt` here so that no tool
-    takes them for Trilith's own.
+    takes them for Trilith's own. Its `requirements.txt` gets the place that Trilith was installed from.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final, Literal
 
+import trilith
+from trilith.cli.init_requirement import installed_source, located
 from trilith.errors import InvalidConfig
 
 _SUFFIX: Final = ".txt"
@@ -79,6 +81,10 @@ def _write(source: Traversable, folder: Path) -> list[Path]:
             written += _write(entry, folder / entry.name)
         elif entry.name.endswith(_SUFFIX):
             path = folder / entry.name.removesuffix(_SUFFIX)
-            path.write_bytes(entry.read_bytes())
+            if path.name == "requirements.txt":
+                installed = installed_source(Path(trilith.__file__).resolve().parent)
+                path.write_text(located(entry.read_text("utf-8"), installed), "utf-8")
+            else:
+                path.write_bytes(entry.read_bytes())
             written.append(path)
     return written

@@ -32,6 +32,7 @@ def ready(
     repository: bool,
     desired: Sequence[DesiredService],
     not_ready: Sequence[str] = (),
+    none_ready: bool = False,
     mounts: Sequence[str] = (),
 ) -> str:
     """That everything is up, and where; or that all but some models are.
@@ -42,11 +43,14 @@ def ready(
         repository: models are served and no service.
         desired: the services that run.
         not_ready: names of models that are not served, though they should be.
+        none_ready: they are all that there are.
         mounts: paths of applications that answer HTTP by themselves.
     """
     services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in desired)
     first_look = "/v2" if repository else "/docs"
     state, scheme = "partly ready" if not_ready else "ready", "https" if tls else "http"
+    if none_ready:
+        state = "no model is ready"
     line = f"{state}: {scheme}://{http} (try {first_look})"
     line += f"  gRPC {grpc}" if grpc else ""
     line += f"  metrics http://{metrics}/metrics" if metrics else ""

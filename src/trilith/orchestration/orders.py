@@ -24,10 +24,11 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Tell that everything is up, and where; but for the models that are not ready."""
+    """Tell that everything is up, and where; but for the models that are not ready (`none_ready`: all there are)."""
 
     desired: Sequence[DesiredService]
     not_ready: Sequence[str]
+    none_ready: bool = False
 
 
 @dataclass(frozen=True, slots=True)

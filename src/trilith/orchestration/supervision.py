@@ -73,6 +73,7 @@ class Supervision(Generic[Content]):
         revisions: of the application.
         stopping: nothing is started, replaced or told of any more.
         failed: it stops because it cannot serve, or at once, with whatever was in flight.
+        wrongly_asked: it cannot serve because there is nothing where it was to look.
     """
 
     def __init__(self, charge: Charge) -> None:
@@ -80,11 +81,13 @@ class Supervision(Generic[Content]):
         self.revisions: Revisions[Content] = Revisions()
         self.stopping = False
         self.failed = False
+        self.wrongly_asked = False
         self._stopped_at: float | None = None  # when a person wanted that last
         self._charge = charge
         self._gateway = GatewayWatch(unresponsive_s=charge.unresponsive_s, start_s=charge.limits.start_s)
         self._backoff = StartBackoff()
         self._not_ready: Sequence[str] = ()  # models of the repository
+        self._none_ready = False  # they are all of it
         self._seed_missing: Start | None = None  # it could not be started
         self._ran: set[tuple[str, int]] = set()  # of which service and revision a replica was ready
         self._seen = SeenFailures()
@@ -115,16 +118,16 @@ class Supervision(Generic[Content]):
         """It shows that it lives."""
         self._gateway.heard(now)
 
-    def gateway_loaded(self, revision: int, now: float, *, not_ready: Sequence[str]) -> None:
-        """It has loaded the models of a revision (0: of the repository), but for some."""
+    def gateway_loaded(self, revision: int, now: float, *, not_ready: Sequence[str], none_ready: bool = False) -> None:
+        """It has loaded the models of a revision (0: of the repository), but for some, or all."""
         self.revisions.gateway_loaded(revision)
         self.book.restart_starts(now)  # they may have waited for models until now
-        self._not_ready = not_ready
+        self._not_ready, self._none_ready = not_ready, none_ready
 
     def no_model_found(
         self, python_files: Sequence[str] = (), *, repositories: Sequence[str] = (), broken: bool = False
     ) -> None:
-        """The repository is empty, or all in it is `broken`.
+        """The repository is empty, with which no server starts, or all in it is `broken`.
 
         What may have been meant: files of services that lie in it, and folders in it that are repositories themselves.
         """
@@ -135,7 +138,13 @@ class Supervision(Generic[Content]):
         none = f"no model of {folder} can be served" if broken else f"there is no model in {folder}"
         meant = f". There are models in {repositories[0]}: `trilith serve {repositories[0]}`" if repositories else ""
         meant += f". A service is served by its file: `trilith serve {python_files[0]}`" if python_files else ""
-        self._tell(f"{none}: a model is a folder NAME/VERSION/model.onnx{meant}", "warning")
+        if broken or self.revisions.announced:
+            self._tell(f"{none}: a model is a folder NAME/VERSION/model.onnx{meant}", "warning")
+            return
+        later = ". For models that come later there are --model-control-mode explicit and poll" if not meant else ""
+        self._tell(f"{none}: a model is a folder NAME/VERSION/model.onnx{meant}{later}", "error")
+        self.wrongly_asked = True
+        self._give_up()
 
     def gateway_failed(self, reason: str) -> None:
         """It says that it cannot start."""
@@ -395,7 +404,7 @@ class Supervision(Generic[Content]):
     def announce(self) -> None:
         """Tells once a revision that everything is up, when it is."""
         if self.revisions.announce(self.book.running):
-            self._order(Announce(self.revisions.desired, self._not_ready))
+            self._order(Announce(self.revisions.desired, self._not_ready, self._none_ready))
 
     def remind(self) -> bool:
         """Says what a start still waits for: silence looks like a hang. False when there is nothing to remind of."""

@@ -116,9 +116,16 @@ def test_cut_short_model_file_is_named_and_harms_no_other(serve, tmp_path):
     assert "short" in answer["error"]
 
 
-def test_empty_repository_is_served_and_says_so(serve, tmp_path):
+def test_an_empty_repository_is_no_start(serve, tmp_path):
     (tmp_path / "models").mkdir()
-    server = serve(tmp_path / "models")
+    server = serve(tmp_path / "models", wait=False)
+    server.wait_line(f"there is no model in {tmp_path / 'models'}: a model is a folder NAME/VERSION/model.onnx")
+    assert server.wait_ended() == 2
+
+
+def test_an_empty_repository_that_clients_fill_is_served(serve, tmp_path):
+    (tmp_path / "models").mkdir()
+    server = serve(tmp_path / "models", "--model-control-mode", "explicit")
     assert server.get("/v2/health/live")[0] == 200
     assert server.post("/v2/models/none/infer", {"inputs": []})[0] in (400, 404)
 

@@ -23,8 +23,7 @@ RUNNING = {"app.py:Ocr": "http://127.0.0.1:1", "shop.app:Cart": "http://127.0.0.
         ("Ocr/read", Place(url="http://127.0.0.1:1", service="Ocr", method="read")),
         ("app/Ocr/read", Place(url="http://127.0.0.1:1", service="Ocr", method="read")),
         ("app/Cart/add", Place(url="http://127.0.0.1:2", service="Cart", method="add")),
-        ("Other/read", Place(url=DEFAULT_URL, service="Other", method="read")),
-        ("other/Ocr/read", Place(url=DEFAULT_URL, service="Ocr", method="read")),
+        ("Cart", Place(url="http://127.0.0.1:2", method="Cart")),
     ],
 )
 def test_forms(text, expected):
@@ -35,12 +34,15 @@ def test_a_url_of_ones_own():
     assert read_place("Ocr/read", "http://far:9", RUNNING) == Place(url="http://far:9", service="Ocr", method="read")
     assert read_place("read", "http://far:9", {}) == Place(url="http://far:9", method="read")
     assert read_place("read", "", {}) == Place(url=DEFAULT_URL, method="read")
+    assert read_place("Other/read", "", {}) == Place(url=DEFAULT_URL, service="Other", method="read")
 
 
 @pytest.mark.parametrize(
     ("text", "url", "said"),
     [
         ("read", "", "several servers run here: app.py:Ocr at http://127.0.0.1:1, shop.app:Cart"),
+        ("Other/read", "", "no server that runs here has Other; there run app.py:Ocr at http://127.0.0.1:1, shop"),
+        ("other/Ocr/read", "", "no server that runs here has other/Ocr; there run"),
         ("http://host/read", "http://far", "is an address already"),
         ("app:Ocr/read", "http://far", "runs in this process"),
         ("http://host/read?x=1", "", "arguments stand beside the address"),

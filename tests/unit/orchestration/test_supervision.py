@@ -557,7 +557,9 @@ def test_two_terminations_at_once_are_one():
 def test_an_empty_folder_is_told_of_only_where_models_are_looked_for():
     folder = supervised(application=False, finds_models=True)
     folder.no_model_found()
-    assert told(folder) == ["there is no model in app:Echo: a model is a folder NAME/VERSION/model.onnx"]
+    (line,) = told(folder)
+    assert line.startswith("there is no model in app:Echo: a model is a folder NAME/VERSION/model.onnx. For models")
+    assert (folder.stopping, folder.failed, folder.wrongly_asked) == (True, True, True)
     folder.no_model_found(["./app.py", "./other.py"])
     assert told(folder)[0].endswith(". A service is served by its file: `trilith serve ./app.py`")
     folder.no_model_found(["./app.py"], broken=True)
@@ -566,6 +568,9 @@ def test_an_empty_folder_is_told_of_only_where_models_are_looked_for():
     assert told(folder)[0].endswith(". There are models in models: `trilith serve models`")
     folder.no_model_found([], broken=True)  # why is told of each model
     assert told(folder) == []
+    broken = supervised(application=False, finds_models=True)
+    broken.no_model_found(["./app.py"], broken=True)
+    assert not broken.stopping
     for given in ({"application": True, "finds_models": True}, {"application": False, "finds_models": False}):
         other = supervised(**given)
         other.no_model_found()

@@ -115,6 +115,13 @@ def test_the_line_that_changes_goes_when_the_start_is_ended():
     assert stream.getvalue() == "loading models: 1 of 3, last ocr\r\x1b[K"
 
 
+def test_a_repository_in_which_each_model_failed_is_not_partly_ready():
+    line = ready(
+        http="h:1", grpc="", metrics="", tls=False, repository=True, desired=[], not_ready=["a"], none_ready=True
+    )
+    assert line == "no model is ready: http://h:1 (try /v2)  not ready: a"
+
+
 def test_a_repository_in_which_a_model_failed_is_not_simply_ready():
     def line(*not_ready):
         return ready(http="h:1", grpc="h:2", metrics="h:3", tls=False, repository=True, desired=[], not_ready=not_ready)

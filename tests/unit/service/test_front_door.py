@@ -40,8 +40,14 @@ def test_every_name_is_there(name):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(AttributeError, match=r"has no attribute 'serve'; it has .*service"):
-        trilith.serve  # noqa: B018
+    with pytest.raises(AttributeError, match=r"has no attribute 'servize'; it has .*service"):
+        trilith.servize  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["serve", "run"])
+def test_a_start_from_a_program_is_told_of_the_command(name):
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}': .*`trilith serve module:Name`"):
+        getattr(trilith, name)
 
 
 def test_the_package_service_is_the_decorator_too():

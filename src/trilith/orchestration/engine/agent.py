@@ -108,6 +108,8 @@ class Agent:
                 await self._stop()
                 self._supervision.stopped()
                 self._carry_out()
+        if self._supervision.wrongly_asked:
+            return 2
         return 1 if self._supervision.failed else 0
 
     # Beginning
@@ -184,10 +186,16 @@ class Agent:
         supervision, now = self._supervision, self._now()
         if isinstance(message, control.GatewayReady):
             failed = dict.fromkeys(row.name for row in message.rows if row.state != "READY")
-            supervision.gateway_loaded(message.revision, now, not_ready=[*message.not_ready, *failed])
+            none_ready = not any(row.state == "READY" for row in message.rows)
+            supervision.gateway_loaded(
+                message.revision,
+                now,
+                not_ready=[*message.not_ready, *failed],
+                none_ready=none_ready and bool(failed),
+            )
             self._carry_out()
             self._terminal.table(message.rows)
-            if not any(row.state == "READY" for row in message.rows):
+            if none_ready:
                 files, repositories = what_was_meant(self._options.target)
                 supervision.no_model_found(files, repositories=repositories, broken=message.models > 0)
         elif isinstance(message, control.ModelsLoading):
@@ -293,6 +301,7 @@ class Agent:
                 repository=self._launcher.serves_repository,
                 desired=order.desired,
                 not_ready=order.not_ready,
+                none_ready=order.none_ready,
                 mounts=() if serving is None else serving.content.mounts,
             ),
             "warning" if order.not_ready else "info",
