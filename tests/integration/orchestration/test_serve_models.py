@@ -118,9 +118,9 @@ def test_cut_short_model_file_is_named_and_harms_no_other(serve, tmp_path):
 
 def test_an_empty_repository_is_no_start(serve, tmp_path):
     (tmp_path / "models").mkdir()
-    server = serve(tmp_path / "models", wait=False)
+    server = serve(tmp_path / "models", ready=False)
     server.wait_line(f"there is no model in {tmp_path / 'models'}: a model is a folder NAME/VERSION/model.onnx")
-    assert server.wait_ended() == 2
+    assert server.process.wait(30) == 2
 
 
 def test_an_empty_repository_that_clients_fill_is_served(serve, tmp_path):
