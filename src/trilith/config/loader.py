@@ -3,7 +3,9 @@
 Rule 1: every error is an `InvalidConfig` whose message starts with the source and the path of the wrong key:
     `models/ocr/model.yaml: queue.max_size: Expected int, got str`.
 Rule 2: an unknown key is an error that names its nearest known one; a key that stands twice is an error too.
-Rule 3: structs say `forbid_unknown_fields=True` and `frozen=True`; nothing here knows what they mean.
+Rule 3: numbers are those of YAML 1.2, in which `1e6` is one; PyYAML alone reads it as a text. What else is a text in
+    YAML 1.1 stays one, and texts that look like numbers are written in quotes.
+Rule 4: structs say `forbid_unknown_fields=True` and `frozen=True`; nothing here knows what they mean.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ ValueT = TypeVar("ValueT")
 
 _MERGE: Final = "tag:yaml.org,2002:merge"  # what `<<` is: the keys of another mapping, unless they stand here too
 _LONGEST_VALUE: Final = 100
+_FLOAT: Final = "tag:yaml.org,2002:float"
+_POWER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+\Z")
+_POWER_BEGINS: Final = "-+.0123456789"
 
 _AT: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
 _NUMBERS: Final = (msgspec.inspect.IntType, msgspec.inspect.FloatType)
@@ -62,6 +67,14 @@ class _StrictLoader(yaml.SafeLoader):
                     )
                 seen.add((merges, key))
         return super().construct_mapping(node, deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    """The safe dumper, by which what the loader takes for a number is in quotes when it is a text."""
+
+
+_StrictLoader.add_implicit_resolver(_FLOAT, _POWER, list(_POWER_BEGINS))
+_Dumper.add_implicit_resolver(_FLOAT, _POWER, list(_POWER_BEGINS))
 
 
 def parse_yaml(text: str, *, source: str) -> Any:
@@ -110,8 +123,9 @@ def line_of(text: str, path: str) -> int | None:
 def dump_yaml(values: Mapping[str, Any]) -> str:
     """Plain values as YAML, one key a line in the order that they have; what is small stays on its line."""
     return "".join(
-        yaml.safe_dump(
+        yaml.dump(
             {key: value},
+            Dumper=_Dumper,
             sort_keys=False,
             allow_unicode=True,
             default_flow_style=None if isinstance(value, list | dict) else False,
