@@ -32,9 +32,11 @@ _OURS: Final = {
     "--model-store": "--model-repository",
     "--num-replicas": "--replicas",
     "--port": "--http-port (and --grpc-port, --metrics-port)",
+    "--sagemaker-port": "--http-port",
     "--ssl-certfile": "--tls-certificate",
     "--strict-model-config": "--disable-auto-complete-config",
     "--ssl-keyfile": "--tls-key",
+    "--vertex-ai-port": "--http-port",
     "--workers": "--replicas",
 }
 _NEEDLESS: Final = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -14,6 +14,9 @@ from trilith.core.load_options import RANGES, ControlMode, LoadOptions, Range, i
 from trilith.core.log_options import LogFormat, LogLevel, LogOptions
 from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from trilith.wire.platforms import PlatformRoutes
 
 _LOAD: Final = LoadOptions()
 _PORTS: Final = Range(0, 65535)
@@ -72,6 +75,9 @@ def serve(
     grpc_header_forward_pattern: str = "",
     http_restricted_api: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     grpc_restricted_protocol: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    allow_sagemaker: Annotated[bool, Parameter(negative="")] = False,
+    allow_vertex_ai: Annotated[bool, Parameter(negative="")] = False,
+    vertex_ai_default_model: str = "",
     grpc_infer_response_compression_level: Literal["none", "low", "medium", "high"] = "none",
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
@@ -187,6 +193,12 @@ def serve(
         `GROUP[,GROUP...]:HEADER=VALUE`: these endpoints take only requests with that header. May be repeated.
     grpc_restricted_protocol
         The same for gRPC, where the header begins with `triton-grpc-protocol-`. May be repeated.
+    allow_sagemaker
+        Answer `/ping` and `/invocations` on the HTTP port, as Amazon SageMaker asks its containers.
+    allow_vertex_ai
+        Answer the paths that Google Vertex AI names in `AIP_HEALTH_ROUTE` and `AIP_PREDICT_ROUTE`.
+    vertex_ai_default_model
+        With `--allow-vertex-ai`: the model that is asked; without it the only one.
     grpc_infer_response_compression_level
         How hard answers of `ModelInfer` are compressed (by gzip or deflate) for clients that accept it.
     log_level
@@ -242,6 +254,8 @@ def serve(
         ("--load-model", bool(load_model), False),
         ("--load-on-demand", load_on_demand, False),
         ("--exit-on-error", exit_on_error, False),
+        ("--allow-sagemaker", allow_sagemaker, False),
+        ("--allow-vertex-ai", allow_vertex_ai, False),
     ):
         if is_given and is_folder and for_services:
             raise InvalidConfig(f"{option} is for services, and {target} is a folder of models")
@@ -394,10 +408,26 @@ def serve(
             grpc_header_forward_pattern=checked_pattern(grpc_header_forward_pattern, "--grpc-header-forward-pattern"),
             http_restricted=checked_restrictions(http_restricted_api, "--http-restricted-api"),
             grpc_restricted=checked_restrictions(grpc_restricted_protocol, "--grpc-restricted-protocol"),
+            platforms=_platforms(
+                http_port, sagemaker=allow_sagemaker, vertex=allow_vertex_ai, vertex_model=vertex_ai_default_model
+            ),
             grpc_compression=grpc_infer_response_compression_level,
         ),
     )
     return serve_forever(options)
+
+
+def _platforms(http_port: int, *, sagemaker: bool, vertex: bool, vertex_model: str) -> tuple[PlatformRoutes, ...]:
+    from trilith.wire.platforms import check_apart, sagemaker_routes, vertex_routes
+
+    if vertex_model and not vertex:
+        raise InvalidConfig("--vertex-ai-default-model needs --allow-vertex-ai")
+    found = [
+        *([sagemaker_routes(os.environ, http_port)] if sagemaker else []),
+        *([vertex_routes(os.environ, http_port, vertex_model)] if vertex else []),
+    ]
+    check_apart(found)
+    return tuple(found)
 
 
 def _check_inline(*, inline: bool, reload: bool, replicas: int | None, target: str) -> None:

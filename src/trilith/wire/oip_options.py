@@ -9,6 +9,7 @@ import msgspec
 
 from trilith.errors import InvalidConfig
 from trilith.wire.grpc_compression import GrpcCompression
+from trilith.wire.platforms import PlatformRoutes
 
 GROUPS: Final = (
     "health",
@@ -54,6 +55,7 @@ class ProtocolOptions(msgspec.Struct, frozen=True, kw_only=True):
         grpc_header_forward_pattern: the same for the metadata of gRPC.
         http_restricted: restrictions of HTTP.
         grpc_restricted: restrictions of gRPC, whose headers begin with `triton-grpc-protocol-`.
+        platforms: clouds that call by paths of their own.
         grpc_compression: how much work the compression of answers to `ModelInfer` may be, for clients that accept it.
     """
 
@@ -63,6 +65,7 @@ class ProtocolOptions(msgspec.Struct, frozen=True, kw_only=True):
     grpc_header_forward_pattern: str = ""
     http_restricted: tuple[Restriction, ...] = ()
     grpc_restricted: tuple[Restriction, ...] = ()
+    platforms: tuple[PlatformRoutes, ...] = ()
     grpc_compression: CompressionLevel = "none"
 
 

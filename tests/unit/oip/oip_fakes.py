@@ -183,6 +183,7 @@ class FakeHttpRequest:
         self.request_id = "http-id"
         self.complete = not late
         self.refusal = None
+        self.binary_form = b""
         self.on_disconnect = None
         self.status = None
         self._body = body

@@ -59,6 +59,8 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
             form, when the server stops and waits no longer. Without it such an answer is cut.
         switches: the connection, while the client asks to become a websocket (see `WebSocket`) and has no answer yet.
         websocket: what became of it.
+        binary_form: set by an application: the content type of a binary answer of the models, up to how many bytes of
+            it are JSON; b"" for the usual one.
     """
 
     _connection: HttpSink
@@ -84,6 +86,7 @@ class HttpRequest(msgspec.Struct, eq=False):  # a Struct is made in a fifth of t
     on_give_up: Callable[[TrilithError], None] | None = None
     switches: Switching | None = None
     websocket: WebSocketConnection | None = None
+    binary_form: bytes = b""
     _body: InboundBody | None = None
     _phase: int = _OPEN
     _task: asyncio.Task[None] | None = None

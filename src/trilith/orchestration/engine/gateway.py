@@ -47,6 +47,7 @@ from trilith.orchestration.engine.model_calls import ModelDesk
 from trilith.orchestration.engine.model_rows import model_rows, runtime_config
 from trilith.orchestration.engine.node_models import NodeModels
 from trilith.orchestration.engine.own_pages import OwnPages
+from trilith.orchestration.engine.platform_door import PlatformDoor
 from trilith.orchestration.engine.process import open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.server_metrics import held_source, server_source
@@ -158,8 +159,9 @@ class Gateway:
         self._grpc_front.starting = not arguments.repositories
         door = front_doors(arguments, front, self._grpc_front, desk=self._access, hook=self._hook)
         held = _held(arguments)
+        platforms = arguments.protocol.platforms
         http = HttpServer(
-            door.app,
+            PlatformDoor(door.app, platforms, self._model_names) if platforms else door.app,
             held=held,
             limits=http_limits,
             ssl=_tls(arguments, "h2", "http/1.1"),
@@ -220,6 +222,9 @@ class Gateway:
         self._service_metrics.observe(call, error)
         if self._tracer is not None:
             self._tracer.finish(call, error)
+
+    def _model_names(self) -> list[str]:
+        return [model.name for model in self._runtime.models()]
 
     def _show_life(self) -> None:
         self._channel.send(control.Alive())

@@ -151,7 +151,10 @@ class HttpExchange(Exchange):
             self._request.respond(200, body, headers=headers)
         else:
             headers.append((HEADER_LENGTH, b"%d" % json_bytes))
-            self._request.respond(200, body, content_type=_BINARY, headers=headers)
+            form = self._request.binary_form
+            self._request.respond(
+                200, body, content_type=b"%s%d" % (form, json_bytes) if form else _BINARY, headers=headers
+            )
         self.close("200")
 
     def _send_later(self, body: bytes, json_bytes: int | None, coding: bytes) -> None:
