@@ -63,6 +63,7 @@ class OipServer:
     Attributes:
         http: `host:port` of HTTP.
         grpc: `host:port` of gRPC.
+        oip_grpc: what answers there.
     """
 
     def __init__(self):
@@ -110,7 +111,8 @@ class OipServer:
                 return request.respond(200, render(metrics), content_type=CONTENT_TYPE)
 
             http = HttpServer(answer, limits=HttpLimits(max_body_bytes=MAX_BODY_BYTES), error_form=oip.error_form)
-            services = OipServices(OipGrpc(runtime, metrics=requests, options=options), runtime)
+            self.oip_grpc = OipGrpc(runtime, metrics=requests, options=options)
+            services = OipServices(self.oip_grpc, runtime)
             limits = GrpcLimits(max_message_bytes=MAX_BODY_BYTES)
             grpc = GrpcServer(services, streaming=services.streaming, limits=limits)
             await http.start()

@@ -284,3 +284,15 @@ def test_a_sampled_request_is_traced_to_its_end(runtime, clock):
     call = _infer(app)
     runtime.submitted[-1][2](InferResponse(model="m", version="1", id="", outputs={"OUT": FLOATS}))
     assert (len(tracer.ends), call.trailers) == (3, {})
+
+
+@pytest.mark.parametrize("compat", [False, True])
+@pytest.mark.parametrize("method", ["ServerReady", "ModelInfer", "RepositoryIndex", "None"])
+def test_calls_while_the_server_stops(runtime, compat, method):
+    app = OipGrpc(runtime, options=ProtocolOptions(compat=compat))
+    app.exiting = True
+    call = FakeGrpcCall(method.encode())
+    if (late := app(call)) is not None:
+        asyncio.run(late)
+    refused = "GRPC server is shutting down and has stopped accepting new requests."
+    assert ((call.status, call.error) == ("UNAVAILABLE", refused)) is compat

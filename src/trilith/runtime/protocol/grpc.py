@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trilith.core.clock import Clock
 from trilith.core.request import InferResponse
 from trilith.core.timeline import TIMELINE_HEADER
-from trilith.errors import Bug, DeadlineExceeded, InvalidInput, TrilithError, Unsupported
+from trilith.errors import Bug, DeadlineExceeded, Draining, InvalidInput, TrilithError, Unsupported
 from trilith.runtime.protocol import describe, switched_off
 from trilith.runtime.protocol.access import GRPC_PREFIX, Guard, check_model
 from trilith.runtime.protocol.exchange import Exchange, Front
@@ -101,6 +101,9 @@ class OipGrpc:
     def __call__(self, call: GrpcCall) -> Coroutine[Any, Any, None] | None:
         """Answers, or will answer from a callback (None), or when the repository has done what was asked."""
         method = call.path.removeprefix(_SERVICE)
+        if self.exiting and self._compat:
+            self._refuse_late(call, method)
+            return None
         if method == b"ModelInfer":
             exchange = _GrpcExchange(self._front, call)
             for each in self._compressions:
@@ -127,6 +130,12 @@ class OipGrpc:
             self._guard.check(name, call.header)
             call.reply(handler(_allowed(call, parse(f"{name}Request", call.message))).SerializeToString())
         return None
+
+    def _refuse_late(self, call: GrpcCall, method: bytes) -> None:
+        """Triton takes no calls when it stops; by default those are served whose clients had not heard of it."""
+        known = method == b"ModelInfer" or method in self._methods or method in self._late_methods
+        with self._answering(call, method.decode("latin-1") if known else "other"):
+            raise Draining("GRPC server is shutting down and has stopped accepting new requests.")
 
     def _absent_model(self, call: GrpcCall, method: bytes) -> str:
         """The name of the model that is asked about, if it must be loaded first; ""."""
