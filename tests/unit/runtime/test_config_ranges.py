@@ -165,7 +165,7 @@ def test_every_yaml_number_has_a_range():
         ("max_batch_size: 1.5", "max_batch_size: must be an integer from 0 to 2147483647, got 1.5"),
         ("batching: {max_wait_ms: .inf}", "batching.max_wait_ms: must be a number from 0 to 31536000000, got inf"),
         ("batching: {max_wait_ms: .nan}", "batching.max_wait_ms: must be a number from 0 to 31536000000, got nan"),
-        ("batching: {max_wait_ms: 1e400}", "batching.max_wait_ms: must be a number from 0 to 31536000000, got '1e400'"),
+        ("batching: {max_wait_ms: 1e400}", "batching.max_wait_ms: must be a number from 0 to 31536000000, got inf"),
         (f"timeout_ms: {'9' * 400}", "timeout_ms: must be a number above 0 and up to 31536000000, got 999"),
         ("batching: {max_latency_ms: 0}", "batching.max_latency_ms: must be a number above 0 and up to 31536000000"),
         ("batching: {preferred: [4, -4]}", "batching.preferred[1]: must be an integer from 1 to 2147483647, got -4"),
