@@ -1,4 +1,4 @@
-"""What a header of an answer may be (RFC 9110, section 5), and which ones only the server writes."""
+"""What a header may be (RFC 9110, section 5), a host, and which headers of answers only the server writes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 """Its value: no control character, and so no line end."""
+
+HOST: Final = re.compile(
+    rb"(?:[0-9A-Za-z.\-_~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*(?::[0-9]*)?"
+    rb"|\[[0-9A-Za-z:.%\-_~]+\](?::[0-9]*)?"
+)
+"""The value of `host`: a name or an address, in brackets one of IPv6, and perhaps a port (RFC 9110, section 7.2)."""
 
 SERVERS_OWN: Final = frozenset(
     (

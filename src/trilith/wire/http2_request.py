@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+from trilith.core.header_fields import HOST, TOKEN
 from trilith.wire.http1 import HttpLimits, Refusal
 from trilith.wire.http1 import refusal as refusals
 from trilith.wire.http2 import Field, Http2Limits, RequestHead
 
 _MAX_REQUEST_ID_BYTES: Final = 128
+_MAX_METHOD_BYTES: Final = 32
+_PATH: Final = re.compile(rb"/[!-\"$-~]*")  # visible characters, and no #
 
 
 def header_list(head: RequestHead) -> list[Field]:
@@ -39,12 +43,18 @@ def http2_limits(limits: HttpLimits) -> Http2Limits:
 
 def violation(head: RequestHead, limits: HttpLimits) -> Refusal | None:
     """Why a request is refused by its head alone, or None."""
-    if not head.path.startswith(b"/") and head.path != b"*":
-        return refusals.MALFORMED.because("the path must begin with /")
-    if not head.authority:
-        return refusals.HOST
+    if len(head.method) > _MAX_METHOD_BYTES or not TOKEN.fullmatch(head.method):
+        return refusals.METHOD
+    if head.method == b"CONNECT":
+        return refusals.UPGRADE
     if len(head.path) > limits.max_url_bytes:
         return refusals.URL_TOO_LONG
+    if not _PATH.fullmatch(head.path) and (head.path != b"*" or head.method != b"OPTIONS"):
+        return refusals.MALFORMED.because("the path must begin with / and have visible characters only, and no #")
+    if not head.authority:
+        return refusals.HOST
+    if not HOST.fullmatch(head.authority):
+        return refusals.HOST_VALUE
     if len(head.fields) > limits.max_headers:
         return refusals.HEAD_TOO_LARGE
     expects = head.field(b"expect")

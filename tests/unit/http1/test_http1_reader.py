@@ -51,6 +51,28 @@ def test_target_forms(target: bytes, path: str, query: str) -> None:
     assert (reader.path, reader.query) == (path, query)
 
 
+@pytest.mark.parametrize("target", [b"/p#", b"/a/..#/b", b"/p?q#r", b"http://host/p#q", b"/%2e%2e#"])
+def test_a_target_ends_before_a_number_sign(target: bytes) -> None:
+    assert reason(request(line=b"GET " + target + b" HTTP/1.1")) == ("malformed", 400)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [b"", b"a", b"my_service:8080", b"10.0.0.1:", b"[::1]:80", b"[fe80::1%25eth0]", b"%2Ftmp%2Fsocket", b"a,b;c=d"],
+)
+def test_what_a_host_is(host: bytes) -> None:
+    assert reason(request(host=b"Host: " + host + b"\r\n")) is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    [b"x/y?@z#", b"a b", b"a\tb", b"user@a", b"a:80:90", b"a:b", b"[::1", b"::1", b"a%zz", b"\xc3\xa9", b"http://a"],
+)
+def test_what_no_host_is(host: bytes) -> None:
+    assert reason(request(host=b"Host: " + host + b"\r\n")) == ("host", 400)
+    assert reason(request(host=b"Host: a\r\n") + request(host=b"Host: " + host + b"\r\n")) == ("host", 400)
+
+
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [

@@ -111,6 +111,13 @@ CONNECTION_FAULTS = {
     "ping flood": (lambda c: f.frame(f.PING, 0, 0, bytes(8)) * 4001, E.ENHANCE_YOUR_CALM),
     "settings flood": (lambda c: f.settings_frame([]) * 4001, E.ENHANCE_YOUR_CALM),
     "empty data flood": (lambda c: c.headers(1) + f.frame(f.DATA, 0, 1) * 4001, E.ENHANCE_YOUR_CALM),
+    "priority flood": (lambda c: f.frame(f.PRIORITY, 0, 1, bytes(5)) * 4001, E.ENHANCE_YOUR_CALM),
+    "window flood": (lambda c: f.window_update_frame(0, 1) * 4001, E.ENHANCE_YOUR_CALM),
+    "window flood of a stream that was": (
+        lambda c: c.headers(1) + f.frame(f.RST_STREAM, 0, 1, ZERO) + f.window_update_frame(1, 1) * 4001,
+        E.ENHANCE_YOUR_CALM,
+    ),
+    "flood of unknown frames": (lambda c: f.frame(0x42, 0, 0, b"x") * 4001, E.ENHANCE_YOUR_CALM),
     "rapid reset": (
         lambda c: b"".join(c.headers(2 * n + 1) + f.frame(f.RST_STREAM, 0, 2 * n + 1, ZERO) for n in range(4001)),
         E.ENHANCE_YOUR_CALM,

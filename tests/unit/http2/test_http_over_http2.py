@@ -373,3 +373,58 @@ def test_faults_are_counted_and_end_the_connection():
     many = Rest(max_concurrent_streams=1)
     many.send(many.get(1) + many.get(3))
     assert dict(many.state.counters.refused) == {"streams": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status", "reason"),
+    [
+        (b":method", b"GET /admin HTTP/1.1?", 501, "method"),
+        (b":method", b"GE(T", 501, "method"),
+        (b":method", b"G" * 33, 501, "method"),
+        (b":method", b"CONNECT", 501, "upgrade"),
+        (b":path", b"/a b", 400, "malformed"),
+        (b":path", b"/a\t./b", 400, "malformed"),
+        (b":path", b"/\x01\x7f", 400, "malformed"),
+        (b":path", b"/\xc3\xa9", 400, "malformed"),
+        (b":path", b"/public/..#", 400, "malformed"),
+        (b":path", b"/a?b#c", 400, "malformed"),
+        (b":path", b"a", 400, "malformed"),
+        (b":path", b"*", 400, "malformed"),
+        (b":authority", b"x y", 400, "host"),
+        (b":authority", b"x/y?@z", 400, "host"),
+        (b":authority", b"x\x01", 400, "host"),
+    ],
+)
+def test_a_head_that_http1_would_not_take_is_refused(name, value, status, reason):
+    client = Rest()
+    client.send(client.get(head=[(field, value if field == name else was) for field, was in GET]))
+    fields, _, ended = client.answers()[1]
+    assert (fields[b":status"], ended) == (b"%d" % status, "end")
+    assert client.requests == []
+    assert client.state.counters.refused == {reason: 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b":method", b"OPTIONS"),
+        (b":method", b"M-SEARCH"),
+        (b":path", b"/~!$&'()*+,;=:@%20?a=/?"),
+        (b":authority", b"[::1]:80"),
+    ],
+)
+def test_a_head_that_http1_would_take_is_taken(name, value):
+    client = Rest()
+    client.send(client.get(head=[(field, value if field == name else was) for field, was in GET]))
+    assert len(client.requests) == 1
+    client.send(client.get(3, head=[(b":method", b"OPTIONS"), GET[1], (b":path", b"*"), GET[3]]))
+    assert client.requests[1].path == "*"
+
+
+def test_a_client_that_reads_may_say_so_often():
+    client = Rest(lambda request: request.respond(200, bytes(64 << 10)), max_head_bytes=1 << 16)
+    for stream_id in range(1, 400, 2):
+        client.send(client.get(stream_id) + f.window_update_frame(0, 2 << 10) * 32)
+        client.send(f.window_update_frame(stream_id, 2 << 10) * 32)
+        client.written()
+    assert client.state.counters.refused == {}

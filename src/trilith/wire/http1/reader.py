@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 import httptools
 
+from trilith.core.header_fields import HOST
 from trilith.wire.http1 import refusal
 from trilith.wire.http1.limits import HttpLimits
 from trilith.wire.http1.refusal import Refusal
@@ -73,6 +74,7 @@ class RequestReader:
         "_body_bytes",
         "_body_wire_bytes",
         "_feed_bytes",
+        "_good_host",
         "_head_bytes",
         "_host_count",
         "_in_message",
@@ -110,6 +112,7 @@ class RequestReader:
         self._feed_bytes = 0
         self._body_bytes = 0
         self._body_wire_bytes = 0
+        self._good_host = b""
         self.endless = False
         self.method = ""
         self.path = ""
@@ -232,6 +235,10 @@ class RequestReader:
             raise self._refuse(refusal.HEAD_TOO_LARGE)
         if name == b"host":
             self._host_count += 1
+            if value != self._good_host:
+                if not HOST.fullmatch(value):
+                    raise self._refuse(refusal.HOST_VALUE)
+                self._good_host = value
         elif name == b"content-length":
             if len(value) > _MAX_LENGTH_DIGITS:
                 raise self._refuse(refusal.MALFORMED)
@@ -293,6 +300,8 @@ class RequestReader:
             and self._exact_head_bytes() > limits.max_head_bytes
         ):
             return refusal.HEAD_TOO_LARGE
+        if b"#" in self._url:
+            return refusal.MALFORMED.because("the request target has a #, which ends one (RFC 9112, section 3.2)")
         length = self.content_length
         if length is not None and length > limits.max_body_bytes:
             return refusal.BODY_TOO_LARGE.because(f"{length} bytes are more than {limits.max_body_bytes}")

@@ -57,6 +57,11 @@ class Refusal:
 
 MALFORMED: Final = Refusal(reason="malformed", kind=InvalidInput, message="the request is not well-formed HTTP/1.1")
 HOST: Final = Refusal(reason="host", kind=InvalidInput, message="an HTTP/1.1 request must have exactly one Host header")
+HOST_VALUE: Final = Refusal(
+    reason="host",
+    kind=InvalidInput,
+    message="the Host of a request must be a name or an address, and perhaps a port (RFC 9110, section 7.2)",
+)
 METHOD: Final = Refusal(
     reason="method", kind=Unsupported, message="the request method is not one that this server knows"
 )

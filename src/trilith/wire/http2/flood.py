@@ -53,10 +53,9 @@ class FloodGuard:
         self._tokens = float(burst)
         self._filled_at = now
 
-    def earn(self) -> None:
-        """One request was answered: its client may send one more control frame."""
-        if self._tokens < self._burst:
-            self._tokens += 1.0
+    def earn(self, count: int = 1) -> None:
+        """So many requests were answered, or frames sent: the client may send as many control frames more."""
+        self._tokens = min(float(self._burst), self._tokens + count)
 
     def spend(self, now: float, what: Refusal) -> None:
         """One control frame came; `what` it is when it is one too many.

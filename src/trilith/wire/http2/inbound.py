@@ -48,6 +48,7 @@ _HEADERS: Final = StreamInput.RECEIVE_HEADERS
 _HEADERS_END: Final = StreamInput.RECEIVE_HEADERS_END
 _IDLE: Final = StreamState.IDLE
 _CLOSED: Final = StreamState.CLOSED
+_UPDATES_PER_FRAME: Final = 64  # of a client that reads 64 KiB by 2 KiB, for the stream and for the connection
 _HTTP1_START: Final = re.compile(rb"[A-Z]{3,8} ")
 _NOT_HTTP2: Final = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"
@@ -79,7 +80,9 @@ class Inbound:
         self._decoder = HeaderDecoder(max_list_bytes=limits.max_header_list_bytes)
         self._flood = FloodGuard(burst=limits.control_burst, per_s=limits.control_per_s, now=now)
         self._pings = PingGuard(interval_s=limits.min_ping_interval_s, max_strikes=limits.max_ping_strikes)
+        self._window_flood = FloodGuard(burst=limits.control_burst, per_s=limits.control_per_s, now=now)
         self._cuts_at_ping = 0
+        self._ends = self._sent_at_update = 0
         self.outbound = Outbound(self.sent_end)
         self._peer = PeerSettings()
         self._block: _HeaderBlock | None = None
@@ -149,7 +152,9 @@ class Inbound:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a header block was interrupted by another frame")
             if self.state is ConnectionState.AWAIT_SETTINGS and (kind != frames.SETTINGS or flags & frames.ACK):
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
-            if kind < len(handlers):
+            if kind >= len(handlers):
+                self._flood.spend(self._now, Refusal.CONTROL_FLOOD)
+            else:
                 try:
                     handlers[kind](self, flags, stream_id & frames.MAX_STREAM_ID, octets[start:end])
                 except StreamFault as fault:
@@ -228,6 +233,7 @@ class Inbound:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "PRIORITY on stream 0")
         if len(payload) != 5:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "PRIORITY is not 5 octets")
+        self._flood.spend(self._now, Refusal.CONTROL_FLOOD)
 
     def _on_reset(self, flags: int, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:
@@ -294,6 +300,7 @@ class Inbound:
     def _on_window_update(self, flags: int, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE is not 4 octets")
+        self._count_window_update()
         increment = frames.u32(payload) & frames.MAX_WINDOW
         stream = self.streams.get(stream_id) if stream_id else None
         if stream_id and stream is None:
@@ -305,6 +312,14 @@ class Inbound:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of 0")
             raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of 0")
         self.outbound.widen(stream, increment)
+
+    def _count_window_update(self) -> None:
+        """A client that reads sends some for each DATA frame or answer: each allows so many beside the usual burst."""
+        sent = self.outbound.cuts + self._ends
+        if sent != self._sent_at_update:
+            self._window_flood.earn(_UPDATES_PER_FRAME * (sent - self._sent_at_update))
+            self._sent_at_update = sent
+        self._window_flood.spend(self._now, Refusal.CONTROL_FLOOD)
 
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
         block = self._block
@@ -417,6 +432,7 @@ class Inbound:
 
     def sent_end(self, stream: Stream) -> None:
         """END_STREAM went out on a stream."""
+        self._ends += 1
         self._flood.earn()
         self._pings.forgive()
         if stream.state is _CLOSED:
@@ -457,4 +473,4 @@ _HANDLERS: Final[tuple[_Handler, ...]] = (
     Inbound._on_window_update,
     Inbound._on_continuation,
 )
-"""By frame type; an unknown type is ignored, as it must be."""
+"""By frame type; an unknown type is ignored, as it must be, and counted."""

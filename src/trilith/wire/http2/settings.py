@@ -29,8 +29,9 @@ class Http2Limits:
         max_continuations: CONTINUATION frames of one header block.
         min_ping_interval_s: PINGs that come sooner after each other are strikes, unless an answer went out between ...
         max_ping_strikes: ... and one more than so many ends the connection with ENHANCE_YOUR_CALM, `too_many_pings`.
-        control_burst: control frames that cost us work (PING, SETTINGS, RST_STREAM, empty DATA) accepted at once ...
-        control_per_s: ... and each second after; each answered request allows one more.
+        control_burst: control frames (all but HEADERS and DATA that says something) accepted at once ...
+        control_per_s: ... and each second after; each answered request allows one more. WINDOW_UPDATE has as many of
+            its own, and more for each DATA frame that was sent.
     """
 
     max_concurrent_streams: int = 1000
