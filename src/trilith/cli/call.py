@@ -6,7 +6,6 @@ Exit status: 0 answered; 1 it failed, or nothing answers; 2 what was asked is wr
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,9 +20,6 @@ from trilith.errors import CallerError, InvalidConfig, SetupError, TrilithError
 
 if TYPE_CHECKING:
     from trilith.service.client import Methods, RawAnswer
-
-API_KEY: Final = "TRILITH_API_KEY"
-"""The variable of the environment with the key that servers are shown; a header of the command line holds before it."""
 
 _INTERRUPTED: Final = 130
 
@@ -108,9 +104,6 @@ def open_methods(
     from trilith.service.client import hosted_methods, remote_methods
 
     if place.url:
-        key = os.environ.get(API_KEY, "")
-        if key and not any(name.lower() in ("authorization", "x-api-key") for name in headers):
-            headers = {**headers, "authorization": f"Bearer {key}"}
         if models:
             raise InvalidConfig(f"--models is for a service in this process; {place.url} has models of its own")
         return remote_methods(place.url, headers=headers, timeout_s=timeout_s, tls_ca=tls_ca)

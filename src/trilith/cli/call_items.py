@@ -28,17 +28,19 @@ def write_items(items: Iterator[Any], output: str, *, as_json: bool) -> None:
     with contextlib.ExitStack() as undo:
         to = _opened(output, undo)
         text_alone, size_bytes = False, 0
-        for item in items:
-            if isinstance(item, bytes):
-                size_bytes += len(item)
-                if not output:
-                    continue
-            written, text_alone = _written(item, as_json=as_json)
-            to.write(written)
-            to.flush()
-        if text_alone:
-            to.write(b"\n")
-            to.flush()
+        try:
+            for item in items:
+                if isinstance(item, bytes):
+                    size_bytes += len(item)
+                    if not output:
+                        continue
+                written, text_alone = _written(item, as_json=as_json)
+                to.write(written)
+                to.flush()
+        finally:  # what is said next, of a failure too, begins a line of its own
+            if text_alone:
+                to.write(b"\n")
+                to.flush()
         if size_bytes and not output:
             sys.stdout.write(f"{size_bytes:,} bytes; -o FILE writes them\n")
 

@@ -34,6 +34,7 @@ def ready(
     not_ready: Sequence[str] = (),
     none_ready: bool = False,
     mounts: Sequence[str] = (),
+    methods: bool = True,
 ) -> str:
     """That everything is up, and where; or that all but some models are.
 
@@ -45,9 +46,12 @@ def ready(
         not_ready: names of models that are not served, though they should be.
         none_ready: they are all that there are.
         mounts: paths of applications that answer HTTP by themselves.
+        methods: the service has methods, too.
     """
     services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in desired)
     first_look = "/v2" if repository else "/docs"
+    if mounts and not methods:
+        first_look = mounts[0]  # the page of methods is empty
     state, scheme = "partly ready" if not_ready else "ready", "https" if tls else "http"
     if none_ready:
         state = "no model is ready"
@@ -56,6 +60,8 @@ def ready(
     line += f"  metrics http://{metrics}/metrics" if metrics else ""
     line += f"  [{services}]" if services else ""
     line += f"  mounts {', '.join(mounts)}" if mounts else ""
+    if "/" in mounts:
+        line += " (/docs, /openapi.json, /metrics, /livez, /readyz and /v2 are Trilith's own)"
     if not_ready:
         shown = ", ".join(not_ready[:_MOST_SHOWN]) + (" ..." if len(not_ready) > _MOST_SHOWN else "")
         line += f"  not ready: {shown}"

@@ -102,6 +102,7 @@ class DeployedService(msgspec.Struct, frozen=True, kw_only=True):
     replicas: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1
     cpu: float | None = None
     mounts: list[DeployedMount] = []
+    methods: list[msgspec.Raw] = []
 
 
 class DeployedApplication(msgspec.Struct, frozen=True, kw_only=True):

@@ -130,3 +130,14 @@ def test_a_repository_in_which_a_model_failed_is_not_simply_ready():
     assert line("a", "b").startswith("partly ready: http://h:1")
     assert line("a", "b").endswith("not ready: a, b")
     assert line(*map(str, range(11))).endswith("not ready: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 ...")
+
+
+def test_the_first_look_of_an_application_that_has_mounts_alone():
+    def line(mounts, *, methods):
+        return ready(
+            http="h:1", grpc="", metrics="", tls=False, repository=False, desired=[], mounts=mounts, methods=methods
+        )
+
+    assert line(["/"], methods=False).startswith("ready: http://h:1 (try /)  mounts / (/docs, /openapi.json, ")
+    assert line(["/ui"], methods=False) == "ready: http://h:1 (try /ui)  mounts /ui"
+    assert line(["/ui"], methods=True) == "ready: http://h:1 (try /docs)  mounts /ui"

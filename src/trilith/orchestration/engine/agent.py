@@ -303,6 +303,7 @@ class Agent:
                 not_ready=order.not_ready,
                 none_ready=order.none_ready,
                 mounts=() if serving is None else serving.content.mounts,
+                methods=serving is None or serving.content.methods,
             ),
             "warning" if order.not_ready else "info",
         )

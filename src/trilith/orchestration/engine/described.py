@@ -20,11 +20,13 @@ class DeclaredApplication(NamedTuple):
         described: as the gateway gets it.
         cpu: the bound on the cores of each service's replicas, None for none.
         mounts: the paths of the root's mounts.
+        methods: whether the root has methods.
     """
 
     described: Described
     cpu: dict[str, float | None]
     mounts: tuple[str, ...]
+    methods: bool = True
 
 
 def revision_of(described: Described, number: int, root_replicas: int | None) -> Revision[DeclaredApplication]:
@@ -51,5 +53,6 @@ def revision_of(described: Described, number: int, root_replicas: int | None) ->
         for service in services
     )
     mounts = tuple(mount.path for mount in services[0].mounts)
-    content = DeclaredApplication(described, {service.name: service.cpu for service in services}, mounts)
+    cpu = {service.name: service.cpu for service in services}
+    content = DeclaredApplication(described, cpu, mounts, bool(services[0].methods))
     return Revision(number=number, desired=desired, content=content)

@@ -32,6 +32,7 @@ from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.exchange_front import HttpExchanges
 from trilith.orchestration.engine.mount_table import Mounted, MountTable
+from trilith.orchestration.engine.near_path import near_path
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, AwaitedHttpSink, HttpSink
 from trilith.orchestration.engine.socket_front import SocketStreams
@@ -123,13 +124,24 @@ class HttpFront:
             self._refuse(request, NoReadyReplica("the application is not loaded yet; try again in a moment"))
             return None
         if plain is None:
-            known = ", ".join(sorted({*self._routes, *self._plain, *self._mounts.paths, "/v2"}))
-            self._refuse(request, NotFound(f"there is nothing at {path}; there is {known}"))
+            self._tell_nothing(request)
             return None
         if request.method not in ("GET", "HEAD"):
             self._refuse(request, MethodNotAllowed(f"{path} takes GET, got {request.method}"), allow=b"GET, HEAD")
             return None
         return plain(request)
+
+    def _tell_nothing(self, request: HttpRequest) -> None:
+        """There is nothing at this path: a browser that begins at the root is shown to the page of methods."""
+        path = request.path
+        wants_page = b"text/html" in (request.header(b"accept") or b"")
+        if path == "/" and wants_page and self._routes and request.method in ("GET", "HEAD"):
+            request.respond(307, content_type=b"", headers=((b"location", b"docs"),))  # a proxy may stand before it
+            return
+        paths = sorted({*self._routes, *self._plain, *self._mounts.paths, "/v2"})
+        near = near_path(path, paths)
+        meant = f" (did you mean {near}?)" if near else ""
+        self._refuse(request, NotFound(f"there is nothing at {path}{meant}; there is {', '.join(paths)}"))
 
     def _timeline(self, request: HttpRequest) -> None:
         try:

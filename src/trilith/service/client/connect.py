@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, overload
 
 import msgspec
 
@@ -20,6 +20,7 @@ from trilith.errors import TrilithError, Unsupported
 from trilith.service.client.address import path_hint, server_address
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments, is_told
 from trilith.service.client.late import LateCall
+from trilith.service.client.meant import unknown_options, with_key
 from trilith.service.client.operations import Operation, read_operations
 from trilith.service.client.patience import Patience, checked_timeout
 from trilith.service.client.retries import RETRIES, RetryPolicy, Tries, checked_retries, not_begun
@@ -35,6 +36,7 @@ DOCUMENT: Final = "/openapi.json"
 
 _PUBLIC_HOME: Final = "trilith"
 _SAYS_WHY: Final = (401, 403, 429, 503)
+_GRPC_PORT_SAYS: Final = (400, 415, 505)  # to HTTP/1.1, which is none of gRPC's
 
 
 class _Methods(abc.ABC):
@@ -147,7 +149,8 @@ def operations_of(url: str, answered: Answered) -> list[Operation]:
             "the Open Inference Protocol, by tritonclient for one (docs/runtime.md); gRPC and metrics have other ports"
         )
     if status != 200:
-        raise Unsupported(f"{url}/openapi.json answered {status}: not a service of Trilith{path_hint(url)}")
+        grpc = "; if this is the gRPC port, write that of HTTP" if status in _GRPC_PORT_SAYS else ""
+        raise Unsupported(f"{url}/openapi.json answered {status}: not a service of Trilith{grpc}{path_hint(url)}")
     try:
         document = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
@@ -274,6 +277,12 @@ class AsyncClient(_Methods):
         """Closes the connections."""
         await self._transport.close()
 
+    def __enter__(self) -> NoReturn:
+        raise TypeError("a client that is asynchronous is left by `async with`, not by `with`")
+
+    def __exit__(self, *_: object) -> None:
+        """There, so that `with` gets as far as the sentence above."""
+
     async def __aenter__(self) -> Self:
         try:
             await self._discover()
@@ -328,6 +337,7 @@ def client(
     connections: int = 100,
     websockets: bool = False,
     retries: int = RETRIES,
+    **unknown: object,
 ) -> Client | AsyncClient:
     """A client of a running service. It asks the server once what it offers.
 
@@ -337,7 +347,8 @@ def client(
         timeout_s: time limit of each call in seconds, told to the server, which ends the call by then; the client
             itself gives up a quarter of a second and a tenth of it later. None for the method's own limit; the client
             gives up when it hears nothing for longer than that.
-        headers: sent with each request, `{"authorization": "Bearer ..."}`; what HTTP does not allow is refused.
+        headers: sent with each request, `{"authorization": "Bearer ..."}`; what HTTP does not allow is refused. Without
+            a key among them, that of the environment variable TRILITH_API_KEY is shown, if it is set.
         tls_ca: PEM file of the authorities that are trusted; None for those that the environment variable SSL_CERT_FILE
             names, or else the public ones.
         tls_certificate: PEM file with the certificate chain that this client shows.
@@ -352,15 +363,18 @@ def client(
         NoReadyReplica: nothing answers there.
         Unsupported: it is not a service of Trilith.
         InvalidConfig: the URL, the time limit, a header, a PEM file or one of the numbers is none.
+        TypeError: there is no option of that name.
     """
     from trilith.service.client.options import ConnectionOptions
     from trilith.service.client.transport import AsyncTransport, SyncTransport
 
+    if unknown:
+        raise TypeError(unknown_options(unknown, list(inspect.signature(client).parameters)[1:-1]))
     base = server_address(url)
     timeout_s = checked_timeout(timeout_s)
     retries = checked_retries(retries)
     options = ConnectionOptions(
-        headers=headers or {},
+        headers=with_key(headers or {}),
         tls_ca=tls_ca,
         tls_certificate=tls_certificate,
         tls_key=tls_key,

@@ -21,6 +21,7 @@ from trilith.service.client.address import server_address
 from trilith.service.client.connect import DOCUMENT, operations_of
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_arguments, encode_item
 from trilith.service.client.heads import checked_headers
+from trilith.service.client.meant import with_key
 from trilith.service.client.operations import Operation
 from trilith.service.client.patience import Patience, checked_timeout
 from trilith.service.client.streams import ItemReader
@@ -173,7 +174,7 @@ def remote_methods(
     from trilith.service.client.transport import SyncTransport
 
     base = server_address(url)
-    transport = SyncTransport(base, ConnectionOptions(headers=headers or {}, tls_ca=tls_ca))
+    transport = SyncTransport(base, ConnectionOptions(headers=with_key(headers or {}), tls_ca=tls_ca))
     return _methods(base, transport, timeout_s)
 
 

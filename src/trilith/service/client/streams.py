@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trilith.errors import InvalidInput, TrilithError
 from trilith.service.client.encoding import Body, decode_answer, decode_error, encode_item
+from trilith.service.client.late import Items
 from trilith.service.client.operations import Operation
 from trilith.service.client.retries import Tries
 from trilith.service.codecs import media
@@ -104,7 +105,7 @@ class _Given:
 
 async def _items_both_ways(
     operation: Operation, server: DuplexServer, body: Body, given: _Given, tries: Tries, calling: Calling
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any, None]:
     """The items of a method that takes some at the same time."""
     with calling:
         while True:
@@ -230,15 +231,16 @@ class AsyncStreams:
             if not self._operation.streams:
                 return value(body)
             if body.items is None:
-                return self._items(body)
+                return Items(self._operation.method, self._items(body))
             self._transport.check_open()
             given = _Given(self._operation, body.items, waits=False)
             server = self._transport.both_ways
-            return _items_both_ways(self._operation, server, body, given, self._tries(), self._calling)
+            items = _items_both_ways(self._operation, server, body, given, self._tries(), self._calling)
+            return Items(self._operation.method, items)
 
         return call
 
-    async def _items(self, body: Body) -> AsyncIterator[Any]:
+    async def _items(self, body: Body) -> AsyncGenerator[Any, None]:
         with self._calling:
             content_type, chunks = await self._open(body)
         async with aclosing(_read(self._operation, content_type, chunks, self._calling)) as found:
