@@ -1,6 +1,6 @@
-"""Sends one image to the hand-written server and prints what it read.
+"""Sends one image to a server of `ocr.proto`, by hand or by Trilith, and prints what it read.
 
-python examples/ocr_baseline/client.py PAGE.png [--address 127.0.0.1:50051]
+python examples/ocr_baseline/client.py out/ocr-page.png [--address 127.0.0.1:50051]
 
 Needs grpcio and protobuf, which `make install` does not bring (`make dev` does):
 `pip install 'grpcio>=1.74' 'protobuf>=6.30'`.

@@ -25,7 +25,8 @@ def client(
     Parameters
     ----------
     target
-        The address of a running service, or `module:Name`, `path/to/app.py:Name`. Both give the same file.
+        The address of a running service, or `module:Name`, `path/to/app.py:Name`, `path/to/app.py` with one service.
+        All give the same file.
     output
         The file; without, standard output.
     check

@@ -126,7 +126,7 @@ def _print_json(found: list[CheckedModel]) -> None:
 
 
 def _explain(model: CheckedModel) -> None:
-    sys.stdout.write(f"{model.name}: {'ok' if model.ok else 'cannot be served'}\n")
+    sys.stdout.write(f"{model.name}: {'configuration ok, files not opened' if model.ok else 'cannot be served'}\n")
     for line in (*([model.problem] if model.problem else ()), *model.meaning):
         sys.stdout.write(f"  {line}\n")
     for line in model.without_effect:

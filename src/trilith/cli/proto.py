@@ -22,7 +22,7 @@ def proto(
     Parameters
     ----------
     target
-        The service: `module:Name` or `path/to/app.py:Name`.
+        The service: `module:Name` or `path/to/app.py:Name`, or `path/to/app.py` with one service.
     output
         The file to write, instead of standard output. If this command made it, the numbers in it hold.
     """

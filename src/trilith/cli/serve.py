@@ -95,7 +95,8 @@ def serve(
     Parameters
     ----------
     target
-        A model repository folder (`models/`, `s3://bucket/models`), or a service: `module:Name`, `path/to/app.py:Name`.
+        A model repository folder (`models/`, `s3://bucket/models`), or a service: `module:Name`, `path/to/app.py:Name`;
+        `:Name` may be left out of a file with one service.
     host
         Address to listen on. 127.0.0.1 is reached from this machine only; 0.0.0.0 from everywhere.
     http_port

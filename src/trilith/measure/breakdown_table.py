@@ -25,6 +25,9 @@ from trilith.measure.units import duration
 _SMALL_SHARE: Final = 0.005
 """Of the whole latency; a span below it has no row of its own."""
 
+_BESIDE: Final = "beside"
+"""In place of a share of nothing, of a wait that is long call by call."""
+
 _LONG_WAIT: Final = 0.05
 """Of the whole latency; a wait of which one call takes longer has a row in any case."""
 
@@ -32,6 +35,7 @@ _LONG_WAIT: Final = 0.05
 def breakdown_table(breakdown: Breakdown, title: str) -> Table:
     """Which floor, part and stage took the time."""
     distribution, several = breakdown.requests > 1, _several_calls(breakdown)
+    beside = several and any(_is_beside(span, breakdown.latency) for span in breakdown.spans)
     table = Table(
         title=title,
         title_justify="left",
@@ -41,7 +45,8 @@ def breakdown_table(breakdown: Breakdown, title: str) -> Table:
         pad_edge=False,
         padding=(0, 0),
         caption="Each instant counts once: for what computes, or else for what waits."
-        + (" per call: of one call, whatever ran beside it." if several else ""),
+        + (" per call: of one call, whatever ran beside it." if several else "")
+        + (f" {_BESIDE}: it passed while something else computed." if beside else ""),
         caption_justify="left",
     )
     table.add_column("floor, span")
@@ -127,6 +132,10 @@ def _is_small(span: SpanTimes, latency: DurationSummary) -> bool:
     return span.share < _SMALL_SHARE and not long_wait
 
 
+def _is_beside(span: SpanTimes, latency: DurationSummary) -> bool:
+    return not span.attributed.max_s and span.per_call.max_s > 0 and not _is_small(span, latency)
+
+
 def _several_calls(breakdown: Breakdown) -> bool:
     """Whether requests pass some span more than once."""
     return any(span.calls_per_request > 1 for span in breakdown.spans)
@@ -136,6 +145,8 @@ def _span_cells(span: SpanTimes, distribution: bool, several: bool) -> list[str]
     cells = [*_time_cells(span.share, span.attributed, distribution), f"{span.calls_per_request:.3g}"]
     if several and span.calls_per_request > 1:
         cells += [duration(span.per_call.mean_s), duration(span.per_call.p99_s)]
+    if several and not span.attributed.max_s and span.calls_per_request > 1:
+        cells[0] = _BESIDE
     return cells
 
 

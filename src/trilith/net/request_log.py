@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from trilith.core.foreign import shortened
 from trilith.core.identity import Identity
 from trilith.core.logs import ACCESS, FIELDS, REQUESTS
@@ -22,10 +24,20 @@ _log: Final = logging.getLogger(REQUESTS)
 _access: Final = logging.getLogger(ACCESS)
 _LONGEST: Final = 2000
 _LONGEST_PATH: Final = 300
+_UNREADABLE: Final = "what is no request of HTTP"
 _OURS: Final = (GrpcStatus.INTERNAL, GrpcStatus.UNKNOWN, GrpcStatus.DATA_LOSS)
 _TRACE: Final = b"traceparent"
 _TRACE_ID: Final = slice(3, 35)
 _TRACE_LENGTH: Final = 55
+
+
+class _Error(msgspec.Struct):
+    code: str
+    message: str
+
+
+class _ErrorBody(msgspec.Struct):
+    error: str | _Error
 
 
 class HttpAsked(Protocol):
@@ -71,10 +83,19 @@ def http_failed(request: HttpAsked, status: int, body: bytes | bytearray | memor
     else:
         level = logging.WARNING if status == 500 or status == 502 else logging.INFO
     if _log.isEnabledFor(level):
-        text = shortened(bytes(body[: 4 * _LONGEST]).decode(errors="replace"), _LONGEST)
-        asked = f"{request.method} {shortened(path, _LONGEST_PATH)}"
+        text = shortened(_said(bytes(body[: 4 * _LONGEST])), _LONGEST)
+        asked = f"{request.method} {shortened(path, _LONGEST_PATH)}".strip() or _UNREADABLE
         about = {FIELDS: _about(request, request.headers)}
         _log.log(level, "%s%s: %s %d: %s", request.request_id, _by(request.identity), asked, status, text, extra=about)
+
+
+def _said(body: bytes) -> str:
+    """The code and the sentence of an error's JSON; a body of another form as it is."""
+    try:
+        error = msgspec.json.decode(body, type=_ErrorBody).error
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return body.decode(errors="replace")
+    return error if isinstance(error, str) else f"{error.code}: {error.message}"
 
 
 def grpc_failed(call: GrpcAsked, status: GrpcStatus, message: str) -> None:

@@ -292,6 +292,10 @@ def test_calls_of_grpc():
     assert (infer.allows_model("a"), infer.allows_model("b")) == (True, False)
     with pytest.raises(Unauthenticated):
         door.admit(FakeCall(b"/ocr.Ocr/Read"))
+    refused = FakeCall(b"/other.Other/Read", (b"x-api-key", b"secret"))
+    with pytest.raises(Forbidden):
+        door.admit(refused)
+    assert refused.identity.name == "ann"
     door.admit(FakeCall(b"/grpc.health.v1.Health/Check"))
     app = object()
     assert door.asking(app) is app

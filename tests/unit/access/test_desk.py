@@ -209,6 +209,15 @@ def test_who_is_refused_uses_up_nothing():
     assert desk.ask(http("/read"), "a")
 
 
+def test_who_is_refused_is_known_all_the_same():
+    desk = Desk(rule("a", "Ocr"), KeyRule(name="probe", certificate="probe.example.org", scopes=("Ocr",)))
+    with pytest.raises(Forbidden):
+        desk.ask(http("/metrics"), "a")
+    found = desk.desk.identity_of
+    assert (found(b"a", ()).name, found(None, ["probe.example.org"]).name) == ("a", "probe")
+    assert [found(b"forged", ["probe.example.org"]), found(b"x" * 100_000, ()), found(None, ())] == [None] * 3
+
+
 def test_new_keys_take_over_and_what_is_under_way_counts_on():
     desk = Desk(rule("a", "*", concurrency=1), rule("old", "*"))
     held = desk.ask(http("/read"), "a")

@@ -38,7 +38,7 @@ def test_floors_with_their_spans_and_the_whole():
         "Title",
         "floor, span share time calls per call p99",
         "1 runtime 50.0% 60ms",
-        "model rec: queued -> batched 0.0% 0 3 20ms 30ms",
+        "model rec: queued -> batched beside 0 3 20ms 30ms",
         "model rec: batched -> infer 50.0% 60ms 3 30ms 30ms",
         "2 service 16.8% 20.1ms",
         "service Ocr.read: started -> infer 16.6% 19.9ms 1",
@@ -51,7 +51,7 @@ def test_floors_with_their_spans_and_the_whole():
     ]
     assert " ".join(shown[13:]) == (
         "Each instant counts once: for what computes, or else for what waits. per call: of one call, whatever ran"
-        " beside it."
+        " beside it. beside: it passed while something else computed."
     )
 
 

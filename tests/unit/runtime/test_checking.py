@@ -67,7 +67,9 @@ def test_what_is_wrong(tmp_path):
 def test_the_command_line(tmp_path, capsys):
     write(tmp_path, "good", 'backend: "identity" max_batch_size: 2')
     assert make_app()(["models", "check", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.startswith("good: ok\n  Backend identity; version 1 would be served.\n")
+    assert capsys.readouterr().out.startswith(
+        "good: configuration ok, files not opened\n  Backend identity; version 1 would be served.\n"
+    )
     write(tmp_path, "bad", "nope: 1", filename="model.yaml")
     assert make_app()(["models", "check", str(tmp_path)]) == 1
     assert "2 models, 1 of them cannot be served" in capsys.readouterr().out

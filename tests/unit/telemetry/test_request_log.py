@@ -87,3 +87,22 @@ def test_failures_name_who_asked(line):
     grpc_failed(call(), GrpcStatus.NOT_FOUND, "none")
     fields, text = line(REQUESTS)
     assert (fields["client"], text) == ("10.0.0.7:4711", "r1: gRPC /words.Words/Find NOT_FOUND: none")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"error":{"code":"invalid_input","message":"x: too long","request_id":"r1"}}', "invalid_input: x: too long"),
+        (b'{"error":"no such model"}', "no such model"),
+        (b'{"detail": [1]}', '{"detail": [1]}'),
+        (b"\xff no JSON", "\ufffd no JSON"),
+    ],
+)
+def test_of_an_error_its_sentence_is_told(body, said, line):
+    http_failed(request(identity=None), 400, body)
+    assert line(REQUESTS)[1] == f"r1: POST /read 400: {said}"
+
+
+def test_bytes_that_are_no_request_are_called_so(line):
+    http_failed(request(identity=None, method="", path=""), 501, b'{"error":"TLS"}')
+    assert line(REQUESTS)[1] == "r1: what is no request of HTTP 501: TLS"

@@ -316,7 +316,8 @@ class HttpConnection(asyncio.Protocol):
             return
         if request is None:
             request = request_of(self, self._reader, self._reader.request_id or self.state.next_request_id())
-            request.method = request.query = ""  # those of an earlier request, or half read
+            request.query = ""  # that of an earlier request, or half read
+            request.method = self._reader.method if self._reader.in_head else ""
             request.path = self._reader.path_so_far
         request.refuse(found)
         self._enqueue(request)

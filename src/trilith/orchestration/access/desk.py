@@ -151,6 +151,14 @@ class AccessDesk:
         self._count(name, "ok")
         return Grant(known.identity, known.use, _of_message(asked, known.scopes, self._public))
 
+    def identity_of(self, key: bytes | None, certificates: Collection[str]) -> Identity | None:
+        """Whose key was shown, though it may open nothing; None for one that is not known, or none."""
+        if key is not None:
+            known = self._by_digest.get(hashlib.sha256(key).digest()) if len(key) <= _LONGEST_KEY_BYTES else None
+        else:
+            known = next((self._by_certificate[name] for name in certificates if name in self._by_certificate), None)
+        return None if known is None else known.identity
+
     def _found(self, key: bytes | None, certificates: Collection[str], wall: float) -> _Known | None:
         """The key that was shown; None when none was."""
         known: _Known | None = None

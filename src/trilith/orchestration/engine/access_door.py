@@ -70,6 +70,7 @@ class HttpDoor:
                     asks=hook is not None,
                 )
             except TrilithError as error:
+                request.identity = desk.identity_of(key, certificate_names(certificate)) or request.identity
                 _refuse(request, error, key)
                 return None
         if grant is not None:
@@ -136,15 +137,14 @@ class GrpcDoor:
             return
         grant: Grant | None = None
         if desk is not None:
-            grant = desk.admit(
-                asked,
-                shown_key(call.metadata),
-                certificate_names(certificate),
-                body_bytes=None,
-                now=time.monotonic(),
-                wall=time.time(),
-                asks=hook is not None,
-            )
+            key, names = shown_key(call.metadata), certificate_names(certificate)
+            try:
+                grant = desk.admit(
+                    asked, key, names, body_bytes=None, now=time.monotonic(), wall=time.time(), asks=hook is not None
+                )
+            except TrilithError:
+                call.identity = desk.identity_of(key, names) or call.identity
+                raise
         if grant is None:
             call.attachment = asked
             return

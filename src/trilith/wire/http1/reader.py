@@ -214,6 +214,7 @@ class RequestReader:
         if self.stopped:
             raise _Stop
         self._reset()
+        self.method = ""  # that of the message before
         self._begun_with_bytes = self._feed_bytes
         self._in_message = self.in_head = True
 
