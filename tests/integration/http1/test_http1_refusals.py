@@ -99,6 +99,22 @@ def test_too_many_connections() -> None:
     run(main)
 
 
+@pytest.mark.parametrize("silent", [b"", b"GET / HT", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"])
+def test_a_crowd_that_asks_nothing_keeps_nobody_out(silent: bytes) -> None:
+    async def main() -> None:
+        async with serving(echo, max_connections=4, max_turned_away=2) as live:
+            crowd = []
+            for _ in range(20):
+                crowd.append(await live.connect())
+                await crowd[-1].send(silent)
+            for _ in range(10):
+                assert (await live.ask(get()))[0] == 200
+            assert live.server.statistics().connections <= 4
+            await crowd[0].rest()  # ends
+
+    run(main)
+
+
 @pytest.mark.parametrize(
     ("data", "limits", "status"),
     [

@@ -753,7 +753,8 @@ class TestTimes:
 
 class TestTooMany:
     def test_those_over_the_limit_are_told_and_those_far_over_are_cut(self, connect: Connect) -> None:
-        client = connect(echo, max_connections=1)
+        client = connect(Later(), max_connections=1)
+        client.send(GET % b"1")
         state = client.state
         state.turned_away.update(range(255))
         told, cut = client.another(), client.another()
@@ -763,6 +764,43 @@ class TestTooMany:
         assert cut.statuses == []
         assert cut.transport.aborted
         assert state.counters.refused == {"connections": 2}
+        assert not client.transport.closed
+
+    @pytest.mark.parametrize("silent", [b"", b"GET / HT", b"PRI", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
+    def test_the_oldest_that_brought_no_request_gives_way(self, connect: Connect, silent: bytes) -> None:
+        served = connect(echo, max_connections=3)
+        served.send(GET % b"1")
+        first, second = served.another(), served.another()
+        for client in (first, second):
+            if silent:
+                client.send(silent)
+        came = served.another()
+        assert [first.transport.closed, second.transport.closed, served.transport.closed] == [True, False, False]
+        assert (first.statuses, came.statuses) == ([], [])
+        came.send(GET % b"2")
+        assert came.statuses == [200]
+        assert served.another().statuses == []
+        assert second.transport.closed
+        assert served.state.counters.refused == {"connections": 2}
+
+    def test_one_that_was_of_use_gives_way_when_it_is_idle_for_some_seconds(self, connect: Connect) -> None:
+        later = Later()
+        first = connect(later, max_connections=3)
+        second, busy = first.another(), first.another()
+        for client in (first, second, busy):
+            client.send(GET % b"1")
+        later.requests[1].respond(200)
+        first.state.now += 3
+        later.requests[0].respond(200)
+        assert first.another().statuses == [503]
+        first.state.now += 3
+        assert first.another().statuses == []
+        assert [client.transport.closed for client in (first, second, busy)] == [False, True, False]
+        first.send(b"GET /")  # its next request has begun
+        first.state.now += 3
+        crowded = first.another()
+        assert crowded.transport.closed is False
+        assert first.transport.closed is False
 
 
 class TestAnswers:

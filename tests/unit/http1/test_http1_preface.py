@@ -21,7 +21,7 @@ def test_the_preface_of_http2_in_pieces(connect, cut):
         (protocols[0].data_received if protocols else client.send)(piece)
     [protocol] = protocols
     assert isinstance(protocol, HttpOverHttp2)
-    assert client.state.connections == {protocol}
+    assert list(client.state.connections) == [protocol]
     assert client.state.counters.connections_accepted_total == 1
     assert client.state.counters.bytes_received == len(HELLO)
     assert client.transport.written[3] == f.SETTINGS

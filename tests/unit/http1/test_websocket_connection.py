@@ -195,7 +195,7 @@ def test_it_waits_for_its_turn_and_ends_the_connection_for_http(connect: Connect
     assert b"one" in client.transport.written
     assert client.transport.written.endswith(b"\x81\x03now")
     assert client.transport.reading
-    assert client.state.connections == {client.transport.protocol}
+    assert list(client.state.connections) == [client.transport.protocol]
     client.transport.protocol.connection_lost(None)
     client.loop.run_until_complete(asyncio.sleep(0))
 

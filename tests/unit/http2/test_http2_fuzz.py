@@ -126,7 +126,7 @@ def test_rest(frames, cuts):
         client.server.connection_lost(None)
         await asyncio.gather(*list(client.state.tasks), return_exceptions=True)
         assert client.server.in_flight == 0
-        assert client.state.connections == set()
+        assert client.state.connections == {}
 
     asyncio.run(main())
 

@@ -428,3 +428,34 @@ def test_a_client_that_reads_may_say_so_often():
         client.send(f.window_update_frame(stream_id, 2 << 10) * 32)
         client.written()
     assert client.state.counters.refused == {}
+
+
+def test_one_without_requests_gives_way_to_who_comes_and_says_so():
+    client = Rest(max_connections=1)
+    state = client.state
+    assert client.server.idle_since is not None
+    client.send(client.get())
+    assert client.server.idle_since is None
+    state.make_room()
+    assert list(state.connections) == [client.server]
+    client.requests[0].respond(200)
+    client.written()
+    state.now = time.monotonic() + 1
+    state.make_room()
+    assert list(state.connections) == [client.server]
+    state.now += 5
+    state.make_room()
+    assert not state.connections
+    assert [kind for kind, *_ in client.written()] == [f.GOAWAY]
+    assert client.transport.closed
+    assert not client.transport.aborted
+    client.server.connection_lost(None)
+    assert not state.turned_away
+
+
+def test_one_that_said_its_settings_alone_gives_way_at_once():
+    client = Rest()
+    client.state.make_room()
+    assert [kind for kind, *_ in client.written()] == [f.GOAWAY]
+    assert client.transport.closed
+    assert client.state.counters.refused == {"connections": 1}

@@ -109,8 +109,10 @@ class HttpConnection(asyncio.Protocol):
         state.counters.connections_accepted_total += 1
         self._transport.set_write_buffer_limits(high=self.limits.write_buffer_bytes)
         self.peer = address_text(transport.get_extra_info("peername"))
+        if len(state.connections) >= self.limits.max_connections:
+            state.make_room()
         if len(state.connections) < self.limits.max_connections:
-            state.connections.add(self)
+            state.connections[self] = None
             return
         state.turned_away.add(self)
         if len(state.turned_away) > self.limits.max_turned_away:
@@ -177,7 +179,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
         self._gate.end()
         self._reader.end()
-        self.state.connections.discard(self)
+        self.state.connections.pop(self, None)
         self._transport.set_protocol(successor)
         successor.connection_made(self._transport)
 
@@ -525,6 +527,27 @@ class HttpConnection(asyncio.Protocol):
         if self._current is not None or self._reading is not None or self._waiting:
             return True
         return self._out.unsent
+
+    @property
+    def served(self) -> bool:
+        """Whether a head has come."""
+        return bool(self._reader.method)
+
+    @property
+    def idle_since(self) -> float | None:
+        """Since when it waits for a request, in monotonic seconds; None when it does not."""
+        if self._current is not None or self._reading is not None or self._linger_until or self._lost:
+            return None
+        if self._head_since and self.served:
+            return None
+        return None if self._reader.stopped or self._transport.is_closing() or self.busy else self._idle_since
+
+    def give_way(self) -> None:
+        """Closes: another needs the place."""
+        if self.secure:  # TLS may take its time to close
+            self.abort()
+        else:
+            self._transport.close()
 
     @property
     def in_flight(self) -> bool:

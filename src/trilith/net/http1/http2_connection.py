@@ -66,6 +66,7 @@ class HttpOverHttp2(asyncio.Protocol):
         self._made_at = self._busy_at = now
         self._drain_at: float | None = None
         self._refusing = False
+        self.served = False
 
     # ---- the loop's side
 
@@ -76,7 +77,7 @@ class HttpOverHttp2(asyncio.Protocol):
         self._writer = SocketWriter(
             self._transport, self.http2, state.counters, state.loop, self._on_written, self._on_cut
         )
-        state.connections.add(self)
+        state.connections[self] = None
         if state.draining:
             self.close_when_idle()
 
@@ -122,6 +123,7 @@ class HttpOverHttp2(asyncio.Protocol):
                 exchange = Http2Exchange(self, stream_id, head, ended=ended, now=now)
                 self._exchanges[stream_id] = exchange
                 self._busy_at = now
+                self.served = True
                 found = violation(head, self.limits)
                 if found is not None:
                     self._refuse(exchange, found)
@@ -273,6 +275,20 @@ class HttpOverHttp2(asyncio.Protocol):
     def busy(self) -> bool:
         """Whether a request has begun, or an answer is not with the client yet."""
         return bool(self._exchanges) or self.http2.open_streams > 0
+
+    @property
+    def idle_since(self) -> float | None:
+        """Since when no stream is open, in monotonic seconds."""
+        if self._exchanges or self._refusing or self._writer.closing or self.http2.open_streams:
+            return None
+        return self._busy_at
+
+    def give_way(self) -> None:
+        """Tells the client that none of its later requests was begun, and closes."""
+        if self.http2.state in _HANDSHAKE or self.secure:  # TLS may take its time to close
+            self.abort()
+        else:
+            self._finish_drain()
 
     @property
     def in_flight(self) -> int:

@@ -189,6 +189,23 @@ class ServedConnection(Protocol):
         ...
 
     @property
+    def served(self) -> bool:
+        """Whether it brought a request, some time."""
+        ...
+
+    @property
+    def idle_since(self) -> float | None:
+        """The monotonic instant since which it waits for a request; None while one is under way, or it closes.
+
+        A first request whose head is not here yet is none.
+        """
+        ...
+
+    def give_way(self) -> None:
+        """Closes the idle connection: another needs its place."""
+        ...
+
+    @property
     def in_flight(self) -> int:
         """How many answers the application owes."""
         ...

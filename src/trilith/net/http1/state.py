@@ -7,19 +7,22 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trilith.errors import TrilithError
 from trilith.net.held_bytes import HeldBytes
 from trilith.net.http1.hangup import HangupWatch
 from trilith.net.http1.statistics import HttpCounters
-from trilith.wire.http1 import HttpLimits, ResponseHeads
+from trilith.wire.http1 import HttpLimits, ResponseHeads, refusal
 from trilith.wire.http2_heads import Http2Heads
 from trilith.wire.http_status import error_body
 
 if TYPE_CHECKING:
     from trilith.net.http1.port import ServedConnection
     from trilith.net.http1.request import HttpRequest
+
+_SPARED_S: Final = 5.0
+"""So long a connection that was of use is kept for its next request, though others want its place."""
 
 HttpApp = Callable[["HttpRequest"], Coroutine[Any, Any, None] | None]
 """Answers requests. Called on the loop's thread when a request is complete; for a body that is chunked, awaited by
@@ -49,7 +52,7 @@ class ServerState:
 
     Attributes:
         now: the monotonic instant of the last tick, in seconds.
-        connections: those that are being served.
+        connections: those that are being served, the oldest first.
         tasks: what answers, and what goes on after its answer.
         turned_away: those over the limit, until they have read why.
         draining: no further request is taken after those that have begun.
@@ -62,6 +65,7 @@ class ServerState:
     __slots__ = (
         "_id_prefix",
         "_id_sequence",
+        "_none_spare_at",
         "answer_headers",
         "app",
         "connections",
@@ -99,7 +103,7 @@ class ServerState:
         self.http2_heads = Http2Heads()
         self.counters = HttpCounters()
         self.hangups = HangupWatch(loop)
-        self.connections: set[ServedConnection] = set()
+        self.connections: dict[ServedConnection, None] = {}
         self.turned_away: set[ServedConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.draining = False
@@ -107,6 +111,7 @@ class ServerState:
         self.now = 0.0
         self._id_prefix = secrets.token_hex(6) + "-"
         self._id_sequence = 0
+        self._none_spare_at = -1.0
         self.refresh()
 
     def refresh(self) -> None:
@@ -126,9 +131,38 @@ class ServerState:
         most = self.limits.max_connections + self.limits.max_turned_away
         return most - len(self.connections) - len(self.turned_away)
 
+    def make_room(self) -> None:
+        """Lets one connection go on which no request is under way, if there is one.
+
+        The oldest of those that never brought a request; else the one that has been idle for longest, of those that
+        have been for some seconds: a client that asks again and again should not find its connection closed each time.
+        """
+        if self._none_spare_at == self.now:
+            return  # a crowd that comes costs one look a tick
+        spare, latest = None, self.now - _SPARED_S
+        for connection in self.connections:
+            idle_since = connection.idle_since
+            if idle_since is None:
+                continue
+            if not connection.served:
+                spare = connection
+                break
+            if idle_since <= latest:
+                spare, latest = connection, idle_since
+        if spare is None:
+            self._none_spare_at = self.now
+            return
+        del self.connections[spare]
+        self.turned_away.add(spare)  # until it is closed
+        self.counters.refused[refusal.TOO_MANY_CONNECTIONS.reason] += 1
+        if len(self.turned_away) > self.limits.max_turned_away:
+            spare.abort()
+        else:
+            spare.give_way()
+
     def forget(self, connection: ServedConnection) -> None:
         """The connection is closed."""
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self.turned_away.discard(connection)
         if self.empty is not None and not self.connections and not self.turned_away:
             self.empty()

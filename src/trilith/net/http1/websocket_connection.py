@@ -97,7 +97,7 @@ class WebSocketConnection(asyncio.Protocol):
         """For the connection that it was before."""
         self._transport = cast(asyncio.Transport, transport)
         self._gate = ReadGate(self._transport, self._state.hangups, self)
-        self._state.connections.add(self)
+        self._state.connections[self] = None
 
     def data_received(self, data: bytes) -> None:
         """For the transport."""
@@ -291,6 +291,19 @@ class WebSocketConnection(asyncio.Protocol):
     def busy(self) -> bool:
         """Whether it is open, or its end is not with the client yet."""
         return not self.code or self._out.unsent
+
+    @property
+    def served(self) -> bool:
+        """It is being."""
+        return True
+
+    @property
+    def idle_since(self) -> None:
+        """It never is: its silence has bounds of its own."""
+
+    def give_way(self) -> None:
+        """See `ServedConnection`."""
+        self.abort()
 
     @property
     def in_flight(self) -> bool:

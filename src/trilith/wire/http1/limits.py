@@ -12,7 +12,7 @@ class HttpLimits:
     """Bounds on sizes, counts and times of an HTTP server. All must be greater than zero.
 
     Attributes:
-        max_connections: open connections; one more is answered 503 and closed.
+        max_connections: open connections; one more takes the place of one that is idle, or is answered 503 and closed.
         max_turned_away: connections over that bound which are told so at a time; more are cut at once.
         max_url_bytes: length of the request target; beyond it 414.
         max_head_bytes: request line and header fields together; beyond it 431.
