@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from trilith.core.cookies import SameSite, cookie_text
-from trilith.core.header_fields import SERVERS_OWN, TOKEN, VALUE
+from trilith.core.header_fields import TOKEN, VALUE, is_servers_own
 from trilith.errors import ServiceError
 
 _MOST_FIELDS: Final = 64
 _MOST_BYTES: Final = 16 << 10
-_TIMELINE: Final = "trilith-timeline"
 _SET_COOKIE: Final = "set-cookie"
 
 
@@ -120,6 +119,6 @@ def _name(name: object) -> str:
         raise ServiceError("cookies are set with set_cookie(name, value), which knows their attributes")
     if lower == "content-type":
         raise ServiceError("the content type of an answer follows from what the method returns: leave it out")
-    if lower.encode() in SERVERS_OWN or lower.startswith(_TIMELINE):
+    if is_servers_own(lower.encode()):
         raise ServiceError(f"the server writes the header {lower!r} itself: leave it out")
     return lower

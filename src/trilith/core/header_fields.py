@@ -35,3 +35,21 @@ SERVERS_OWN: Final = frozenset(
     )
 )
 """What frames a message or is the same in all of them: written in one place, and refused from anybody else."""
+
+_WORD: Final = b"trilith-"
+
+
+def is_servers_word(name: bytes) -> bool:
+    """Whether clients take a header for the server's word: `trilith-not-begun` says that a call may be sent again.
+
+    `name`: in lower case.
+    """
+    return name.startswith(_WORD)
+
+
+def is_servers_own(name: bytes) -> bool:
+    """Whether a header of an answer is the server's alone: its word, or one of `SERVERS_OWN`.
+
+    `name`: in lower case.
+    """
+    return name in SERVERS_OWN or is_servers_word(name)

@@ -38,6 +38,7 @@ class Opening:
 
     def __init__(self, nonce: bytes, subprotocols: Sequence[str] = ()) -> None:
         """`nonce`: `NONCE_BYTES` random octets; `subprotocols`: that are offered."""
+        self._subprotocols = subprotocols
         key = base64.b64encode(nonce)
         self._token = base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest())
         self.headers = [
@@ -49,9 +50,19 @@ class Opening:
         if subprotocols:
             self.headers.append((b"sec-websocket-protocol", ", ".join(subprotocols).encode("latin-1")))
 
-    def accepted(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> bool:
-        """Whether the answer opens the websocket."""
-        return status == 101 and (b"sec-websocket-accept", self._token) in headers
+    def why_not(self, headers: Sequence[tuple[bytes, bytes]]) -> str:
+        """What is wrong with the headers of an answer with the status 101; "" when it opens the websocket.
+
+        RFC 6455, 4.1: what was not offered cannot be accepted.
+        """
+        if (b"sec-websocket-accept", self._token) not in headers:
+            return "a token that is wrong"
+        for name, value in headers:
+            if name == b"sec-websocket-extensions" and value.strip():
+                return f"the extension {value.decode('latin-1')[:100]!r}, which was not offered"
+            if name == b"sec-websocket-protocol" and value.decode("latin-1").strip() not in self._subprotocols:
+                return f"the subprotocol {value.decode('latin-1')[:100]!r}, which was not offered"
+        return ""
 
 
 class RelayedWebSocket:

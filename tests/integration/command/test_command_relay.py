@@ -7,7 +7,9 @@ import pytest
 
 from trilith.errors import NoReadyReplica, ReplicaLost, ServiceError
 from trilith.service.command.headers import Asked
+from trilith.service.command.options import Command as Declared
 from trilith.service.command.relay import relay
+from trilith.service.command.running import RunningCommand
 from trilith.service.command.upstream import Upstream
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -280,3 +282,27 @@ async def test_408_of_a_new_connection_is_the_answer(command, seen):
     client = Client()
     await relay(asked(), client, command, "Echo")
     assert client.status == 408
+
+
+def test_an_octet_to_anybody_is_a_sign_of_life_and_a_request_in_hand_is_none():
+    async def main():
+        running = RunningCommand("Echo", Declared(["echo"]), ())
+        writers = asyncio.Queue()
+        server = await asyncio.start_server(lambda _, writer: writers.put_nowait(writer), "127.0.0.1", running.port)
+        connection = await running.upstream.take()
+        writer = await writers.get()
+        running.held = 1
+        assert await running.look(0.05) == ("", "it does not answer within 0.05 s")
+        writer.write(b"x")
+        assert await connection.read(1) == b"x"
+        assert await running.look(0.05) == ("", "")
+        running.held = 0
+        assert await running.look(0.05) == ("it does not answer within 0.05 s",) * 2
+        connection.close()
+        writer.close()
+        while not writers.empty():
+            writers.get_nowait().close()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(main())

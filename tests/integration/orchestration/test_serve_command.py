@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import threading
 import time
 
 import httpx
@@ -85,6 +86,7 @@ def test_what_is_asked_arrives_as_it_came_and_so_does_the_answer(echo):
     assert response.headers.get_all("set-cookie") == ["a=1", "b=2"]
     assert response.headers["x-own"] == "yes"
     assert "keep-alive" not in response.headers
+    assert "trilith-not-begun" not in response.headers  # it would be the server's word
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PATCH", "OPTIONS"])
@@ -286,6 +288,30 @@ def test_a_process_that_is_silent_is_replaced(echo, folder):
     serves_again(echo, process)
 
 
+def test_a_process_that_hangs_is_replaced_while_it_is_asked(echo, folder):
+    process = process_of(echo)
+    process.suspend()
+    over = threading.Event()
+
+    def asks():
+        while not over.is_set():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                asked(echo, "GET", "/x")
+
+    clients = [threading.Thread(target=asks) for _ in range(3)]
+    for client in clients:
+        client.start()
+    try:
+        echo.wait_until(lambda: not process.is_running())
+    finally:
+        over.set()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
+        for client in clients:
+            client.join(30)
+    serves_again(echo, process)
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
 def test_a_server_of_node(serve):
     server = serve(f"{COMMANDS}:Node")
@@ -352,6 +378,9 @@ def test_what_comes_over_http2_goes_on_too(echo):
         assert (got["method"], got["size"]) == ("POST", 100_000)
         assert dict(got["headers"])["host"] == f"127.0.0.1:{echo.http}"
         assert client.get("/x?y=1").json()["target"] == "/x?y=1"
+        for method in ("GET", "DELETE", "OPTIONS"):
+            got = client.request(method, "/x", content=(b"hello" for _ in range(2))).json()
+            assert (got["method"], got["size"]) == (method, 10)  # though no header spoke of it
         assert client.get("/stream?n=2").text == "data: 0\n\ndata: 1\n\n"
 
 

@@ -1,11 +1,13 @@
 """The head that a process gets: end to end, and true about the client."""
 
+import dataclasses
+
 import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilith.service.command.headers import Asked, request_head
+from trilith.service.command.headers import Asked, may_hide_body, request_head
 from trilith.wire.http1.passed_headers import end_to_end
 
 
@@ -84,6 +86,24 @@ def test_how_the_body_is_framed(method, headers, has_body, chunked, repeatable):
     assert (head.has_body, head.chunked, head.repeatable) == (has_body, chunked, repeatable)
     got = dict(parsed(head).headers)
     assert (b"transfer-encoding" in got) == chunked
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "version", "hides"),
+    [
+        ("DELETE", (), "2", True),
+        ("GET", (), "2", True),
+        ("GET", (), "1.1", False),
+        ("POST", (), "2", False),
+        ("DELETE", ((b"content-length", b"5"),), "2", False),
+    ],
+)
+def test_a_body_that_no_header_speaks_of(method, headers, version, hides):
+    request = asked(method, [(b"host", b"h"), *headers])
+    assert may_hide_body(request, version) == hides
+    head = request_head(dataclasses.replace(request, has_body=True))
+    sized = bool(headers)
+    assert (head.has_body, head.chunked, head.repeatable) == (True, not sized, False)
 
 
 def test_a_request_without_a_host_gets_one():

@@ -10,7 +10,7 @@ from trilith.service import spec_of
 
 class Look(NamedTuple):
     why_not: str
-    answers: bool = True
+    silence: str = ""
 
 
 class Process:
@@ -59,12 +59,19 @@ def test_each_change_is_told_once():
 
 
 def test_silence_in_a_row_is_the_end():
-    silent = Look("it does not answer within 5 s", answers=False)
+    silent = Look("it does not answer within 5 s", "it does not answer within 5 s")
     assert heard(silent, Look(""), silent, silent, Look("")) == [
         ("ready", "its command: it does not answer within 5 s"),
         ("ready", ""),
         ("ready", "its command: it does not answer within 5 s"),
         ("dead", "its command: it does not answer within 5 s, 2 times in a row"),
+    ]
+
+
+def test_silence_with_requests_in_hand_is_the_end_too():
+    silent = Look("", "it does not answer within 5 s")
+    assert heard(silent, Look(""), silent, silent, Look("")) == [
+        ("dead", "its command: it does not answer within 5 s, 2 times in a row")
     ]
 
 

@@ -69,6 +69,23 @@ def test_a_head_without_an_end_is_given_up():
         answer.push(b"a: b\r\n" * 200_000)
 
 
+@given(st.lists(st.integers(1, 50), max_size=8))
+def test_trailers_are_no_headers_however_they_come(sizes):
+    octets = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nset-cookie: evil=1\r\n\r\n"
+    answer, got = fed(octets, sizes)
+    assert (got, answer.complete, answer.headers) == (b"ok", True, [(b"transfer-encoding", b"chunked")])
+
+
+def test_trailers_without_an_end_are_given_up():
+    answer = AnswerReader()
+    answer.push(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n")
+    for _ in range(60):
+        answer.push(b"a: %b\r\n" % (b"b" * 1000))
+    with pytest.raises(ValueError, match="longer than"):
+        answer.push(b"a: %b\r\n" % (b"b" * 10_000))
+    assert answer.headers == [(b"transfer-encoding", b"chunked")]
+
+
 def test_an_answer_to_head_has_no_body():
     answer, got = fed(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n", [], has_body=False)
     assert (answer.complete, answer.reusable, got) == (True, False, b"")
@@ -105,6 +122,8 @@ def test_a_switch_of_protocols_leaves_what_follows():
     [
         b"HTTP/1.1 600 Odd\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 999 Odd\r\n\r\n",
+        b"HTTP/1.1 000 Odd\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 099 Odd\r\n\r\n",
         b"HELLO\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
         b"\x16\x03\x01\x02\x00",

@@ -18,8 +18,13 @@ def opened(subprotocols=(), most=1 << 20):
     assert isinstance(request, Request)
     answer = AnswerReader()
     answer.push(server.send(AcceptConnection(subprotocol=request.subprotocols[0] if subprotocols else None)))
-    assert opening.accepted(answer.status, answer.headers)
-    assert not Opening(b"x" * 16).accepted(answer.status, answer.headers)  # a token of another handshake
+    assert (answer.status, opening.why_not(answer.headers)) == (101, "")
+    assert "token" in Opening(b"x" * 16, subprotocols).why_not(answer.headers)  # of another handshake
+    extended = [*answer.headers, (b"sec-websocket-extensions", b"permessage-deflate")]
+    assert opening.why_not(extended) == "the extension 'permessage-deflate', which was not offered"
+    if not subprotocols:
+        talked = [*answer.headers, (b"sec-websocket-protocol", b"talk")]
+        assert opening.why_not(talked) == "the subprotocol 'talk', which was not offered"
     return RelayedWebSocket(max_message_bytes=most), server, request
 
 

@@ -68,7 +68,7 @@ def test_a_name_that_is_none_is_refused(name):
         AnswerHead().set_header(name, "x")
 
 
-OWN = [*sorted(SERVERS_OWN - {b"content-type"}), b"trilith-timeline", b"Trilith-Timeline-At"]
+OWN = [*sorted(SERVERS_OWN - {b"content-type"}), b"trilith-timeline", b"Trilith-Timeline-At", b"trilith-not-begun"]
 
 
 @pytest.mark.parametrize("name", OWN)

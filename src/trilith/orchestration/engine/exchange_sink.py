@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from trilith.core.header_fields import SERVERS_OWN
+from trilith.core.header_fields import is_servers_own
 from trilith.core.timeline import Timeline
 from trilith.errors import CapacityError, ServiceError, TrilithError
 from trilith.net.http1 import HttpRequest, StreamedAnswer
@@ -161,7 +161,7 @@ def _split(status: int, headers: list[tuple[bytes, bytes]]) -> tuple[int, bytes,
             content_type = value.strip(b" \t")
         elif lower == _CONTENT_LENGTH:
             size_bytes = _size(value)
-        elif lower not in SERVERS_OWN:
+        elif not is_servers_own(lower):
             others.append((name, value.strip(b" \t")))
     return status, content_type, size_bytes, others
 

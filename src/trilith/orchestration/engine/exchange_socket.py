@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from trilith.core.header_fields import is_servers_word
 from trilith.errors import Draining, ServiceError, TrilithError
 from trilith.net.http1 import HttpRequest, WebSocket
 from trilith.net.transport import Buffer, Item
@@ -102,7 +103,7 @@ class SocketExchangeSink:
     def _open(self, call: StreamCall, headers: list[tuple[bytes, bytes]]) -> None:
         chosen = next((value.decode("latin-1") for name, value in headers if name.lower() == _PROTOCOL), None)
         self._call = call
-        self._socket.open(chosen, [field for field in headers if field[0].lower() != _PROTOCOL])
+        self._socket.open(chosen, [field for field in headers if not _is_told_elsewhere(field[0].lower())])
         self._opened = True
         self._request.on_disconnect = None
         self._socket.when_message(self._came)
@@ -147,3 +148,7 @@ class SocketExchangeSink:
         self._request.on_disconnect = None
         self._call = self._timer = None
         self._held = []
+
+
+def _is_told_elsewhere(name: bytes) -> bool:
+    return name == _PROTOCOL or is_servers_word(name)

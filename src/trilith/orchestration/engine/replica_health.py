@@ -29,8 +29,8 @@ class Look(Protocol):
         ...
 
     @property
-    def answers(self) -> bool:
-        """Whether it said so itself."""
+    def silence(self) -> str:
+        """Why it is taken for dead; "" when it gave a sign of life."""
         ...
 
 
@@ -104,7 +104,7 @@ class ReplicaHealth:
             if self._command is not None:
                 look = await self._command.look(self._options.health_timeout_s)
                 not_ready = f"its command: {look.why_not}" if look.why_not else ""
-                not_alive = "" if look.answers else not_ready
+                not_alive = f"its command: {look.silence}" if look.silence else ""
             if self._parts is not None:
                 failed = self._parts()
                 not_ready, not_alive = not_ready or failed, not_alive or failed

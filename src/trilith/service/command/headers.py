@@ -33,6 +33,7 @@ class Asked:
         scheme: `http` or `https`.
         prefix: what was taken from the front of the path.
         request_id: its id in logs.
+        has_body: a body comes with it, whatever its headers say: HTTP/2 needs none that does.
     """
 
     method: str
@@ -43,6 +44,7 @@ class Asked:
     scheme: str
     prefix: str
     request_id: str
+    has_body: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,8 @@ def request_head(asked: Asked, *, more: Sequence[Header] = ()) -> RequestHead:
     names = {name for name, _ in asked.headers}
     sized = b"content-length" in names
     has_length = sized and any(name == b"content-length" and value.strip() != b"0" for name, value in asked.headers)
-    chunked = not sized and not more and (b"transfer-encoding" in names or asked.method not in _WITHOUT_BODY)
+    unsized = asked.has_body or b"transfer-encoding" in names or asked.method not in _WITHOUT_BODY
+    chunked = unsized and not sized and not more
     lines = [b"%s %s HTTP/1.1" % (asked.method.encode("latin-1"), target(asked))]
     if b"host" not in names:  # of HTTP/1.0
         lines.append(b"host: localhost")
@@ -82,6 +85,12 @@ def request_head(asked: Asked, *, more: Sequence[Header] = ()) -> RequestHead:
         chunked=chunked,
         repeatable=not has_body and asked.method in _REPEATABLE,
     )
+
+
+def may_hide_body(asked: Asked, http_version: str) -> bool:
+    """Whether only the body itself can say if there is one: in HTTP/2 it needs no header."""
+    said = {b"content-length", b"transfer-encoding"} & {name for name, _ in asked.headers}
+    return http_version.startswith("2") and not said and asked.method in _WITHOUT_BODY
 
 
 def target(asked: Asked) -> bytes:

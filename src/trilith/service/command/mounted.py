@@ -6,13 +6,15 @@ Rule: when the client goes, the connection to the process is closed at once, and
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from pathlib import PurePath
 from typing import Any, Final
 
 from trilith.errors import Bug
 from trilith.service.command.declared import RUNNING_ATTRIBUTE
-from trilith.service.command.headers import Asked
+from trilith.service.command.headers import Asked, may_hide_body
 from trilith.service.command.options import Command
+from trilith.service.command.peeked import Peeked
 from trilith.service.command.relay import relay
 from trilith.service.command.running import RunningCommand
 from trilith.service.command.sockets import relay_socket
@@ -72,6 +74,9 @@ class MountedCommand:
         try:
             if is_socket(exchange):
                 await relay_socket(asked, exchange, self._running, self._name)
+            elif may_hide_body(asked, exchange.head.http_version) and (first := await exchange.receive()):
+                asked = dataclasses.replace(asked, has_body=True)
+                await relay(asked, Peeked(exchange, first), self._running, self._name)
             else:
                 await relay(asked, exchange, self._running, self._name)
         finally:

@@ -3,7 +3,9 @@
 Rule 1: it is ready when it answers at its readiness path. Its end before that, or no answer in time, ends the start,
     with what it wrote last.
 Rule 2: when it ends later, who runs the replica is told: the replica is of no use any more.
-Rule 3: while it has requests of ours, silence at its readiness path says nothing: it may take one at a time.
+Rule 3: silence is when it neither answers at its readiness path nor says an octet to anybody. That it has requests is
+    no sign of life: clients send them to a process that hangs as well. While it has any, silence alone does not make
+    it unready: it may take one at a time.
 """
 
 from __future__ import annotations
@@ -32,10 +34,15 @@ _log: Final = logging.getLogger("trilith.service")
 
 
 class Look(NamedTuple):
-    """What a look at the process found. `why_not`: why it is not ready, "" when it is; `answers`: it said so itself."""
+    """What a look at the process found.
+
+    Attributes:
+        why_not: why it is not ready; "" when it is.
+        silence: why it is taken for dead; "" when it gave a sign of life.
+    """
 
     why_not: str
-    answers: bool
+    silence: str = ""
 
 
 class RunningCommand:
@@ -63,6 +70,7 @@ class RunningCommand:
         self.url = f"http://{HOST}:{self.port}"
         self.upstream = Upstream(HOST, self.port)
         self.held = 0
+        self._heard_bytes = 0
         self._process = CommandProcess(name)
         self._watch: asyncio.Task[None] | None = None
         self._stopping = False
@@ -111,11 +119,13 @@ class RunningCommand:
         path = self._command.ready or "/"
         held = self.held
         status = await ask_status(HOST, self.port, path, timeout_s)
+        heard_before, self._heard_bytes = self._heard_bytes, self.upstream.heard_bytes
         if self._process.ended.done():
-            return Look(self._process.ended.result(), answers=False)
+            how = self._process.ended.result()
+            return Look(how, how)
         if isinstance(status, str):
-            return Look("" if held else status, answers=bool(held))
-        return Look("" if self._is_ready(status) else f"GET {path} has the status {status}", answers=True)
+            return Look("" if held else status, status if self._heard_bytes == heard_before else "")
+        return Look("" if self._is_ready(status) else f"GET {path} has the status {status}")
 
     def _is_ready(self, status: int) -> bool:
         if self._command.ready_status is not None:

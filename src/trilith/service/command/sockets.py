@@ -13,7 +13,7 @@ import contextlib
 import os
 from typing import Final
 
-from trilith.core.header_fields import SERVERS_OWN
+from trilith.core.header_fields import is_servers_own
 from trilith.errors import ServiceError
 from trilith.service.command.headers import Asked, request_head
 from trilith.service.command.relay import connected, lost, pieces_of, read_head, read_some
@@ -55,13 +55,14 @@ async def relay_socket(asked: Asked, exchange: SocketPort, command: RunningComma
         if answer.status != _SWITCHING:
             await _refuse(exchange, connection, answer, pieces, name)
             return
-        if not opening.accepted(answer.status, answer.headers):
-            raise ServiceError(f"{name}: its process accepted a websocket with a token that is wrong")
+        wrong = opening.why_not(answer.headers)
+        if wrong:
+            raise ServiceError(f"{name}: its process accepted a websocket with {wrong}")
         chosen = next((value.decode("latin-1") for key, value in answer.headers if key == _PROTOCOL), None)
         headers = [
             header
             for header in end_to_end(answer.headers)
-            if header[0] not in SERVERS_OWN and not header[0].startswith(_OWN)
+            if not is_servers_own(header[0]) and not header[0].startswith(_OWN)
         ]
         await exchange.accept(chosen, headers)
         socket = RelayedWebSocket(max_message_bytes=_LONGEST_MESSAGE_BYTES)

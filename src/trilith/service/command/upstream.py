@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import select
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 _KEPT_S: Final = 1.0
@@ -22,8 +23,9 @@ _MOST_KEPT: Final = 64
 class _Watched(asyncio.StreamReaderProtocol):
     """Counts what has come and was not read, and ends a connection to which something comes while it waits."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    def __init__(self, reader: asyncio.StreamReader, on_heard: Callable[[int], None]) -> None:
         super().__init__(reader)
+        self._on_heard = on_heard
         self.unread_bytes = 0
         self.waits = False
         self._transport_seen: Any = None
@@ -35,6 +37,7 @@ class _Watched(asyncio.StreamReaderProtocol):
 
     def data_received(self, data: bytes) -> None:
         """For the loop."""
+        self._on_heard(len(data))
         if self.waits:
             self._transport_seen.abort()
             return
@@ -98,9 +101,14 @@ class Connection:
 
 
 class Upstream:
-    """The connections to one port."""
+    """The connections to one port.
+
+    Attributes:
+        heard_bytes: that have come over all of them, ever.
+    """
 
     def __init__(self, host: str, port: int) -> None:
+        self.heard_bytes = 0
         self._host = host
         self._port = port
         self._idle: list[Connection] = []
@@ -121,9 +129,12 @@ class Upstream:
             connection.close()
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
-        watched = _Watched(reader)
+        watched = _Watched(reader, self._heard)
         transport, _ = await loop.create_connection(lambda: watched, self._host, self._port)
         return Connection(reader, asyncio.StreamWriter(transport, watched, reader, loop), watched)
+
+    def _heard(self, size_bytes: int) -> None:
+        self.heard_bytes += size_bytes
 
     def give_back(self, connection: Connection) -> None:
         """Keeps a connection whose request and answer have ended."""

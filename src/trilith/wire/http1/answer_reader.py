@@ -17,6 +17,7 @@ import httptools
 from trilith.wire.http1.passed_headers import Header
 
 _MOST_HEAD_BYTES: Final = 64 << 10
+_LOWEST_STATUS: Final = 100
 _HIGHEST_STATUS: Final = 599
 
 
@@ -106,10 +107,12 @@ class AnswerReader:
     def on_headers_complete(self) -> None:
         """For the parser."""
         status = self._parser.get_status_code()
-        if self._extra or (status < 200 and status != 101):
+        if self._extra:
             return
-        if status > _HIGHEST_STATUS:
-            self._wrong = f"its status is {status}, which is none of HTTP"
+        if not _LOWEST_STATUS <= status <= _HIGHEST_STATUS:
+            self._wrong = f"its status is {status:03}, which is none of HTTP"
+            return
+        if status < 200 and status != 101:
             return
         self.status = status
         if not self._has_body:

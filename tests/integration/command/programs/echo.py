@@ -64,7 +64,13 @@ class Handler(BaseHTTPRequestHandler):
                     "sha256": digest.hexdigest(),
                     "pid": os.getpid(),
                 },
-                headers=[("set-cookie", "a=1"), ("set-cookie", "b=2"), ("x-own", "yes"), ("keep-alive", "timeout=9")],
+                headers=[
+                    ("set-cookie", "a=1"),
+                    ("set-cookie", "b=2"),
+                    ("x-own", "yes"),
+                    ("keep-alive", "timeout=9"),
+                    ("trilith-not-begun", "1"),
+                ],
             )
             return
         act(asked)
