@@ -70,6 +70,26 @@ def test_wrong_places(calls):
     assert json.loads(body)["error"]["code"] == "method_not_allowed"
 
 
+def test_a_browser_at_the_root_is_shown_to_the_page_and_a_slip_to_its_path(calls):
+    with calls.connection() as connection:
+        connection.request("GET", "/", headers={"accept": "text/html,*/*"})
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["location"], answer.read()) == (307, "docs", b"")
+    assert calls.get("/")[0] == 404  # what is no browser
+    status, answer = calls.post("/echo/", {"x": [1.0]})
+    assert status == 404
+    assert answer["error"]["message"].startswith("there is nothing at /echo/ (did you mean /echo?); there is /")
+
+
+def test_a_body_that_is_too_long_is_logged_with_its_method(calls):
+    with calls.connection() as connection:
+        connection.putrequest("POST", "/echo")
+        connection.putheader("content-length", str(1 << 40))
+        connection.endheaders()
+        assert connection.getresponse().status == 413
+    calls.wait_line("POST /echo 413: payload_too_large: ")
+
+
 def test_body_over_the_limit_is_refused_before_it_is_read(calls):
     with calls.connection() as connection:
         connection.putrequest("POST", "/size")
