@@ -35,6 +35,7 @@ def ready(
     none_ready: bool = False,
     mounts: Sequence[str] = (),
     methods: bool = True,
+    docs_need_key: bool = False,
 ) -> str:
     """That everything is up, and where; or that all but some models are.
 
@@ -47,11 +48,14 @@ def ready(
         none_ready: they are all that there are.
         mounts: paths of applications that answer HTTP by themselves.
         methods: the service has methods, too.
+        docs_need_key: who looks at `/docs` must show a key, which a browser cannot.
     """
     services = ", ".join(f"{entry.service} x {entry.replicas}" for entry in desired)
     first_look = "/v2" if repository else "/docs"
     if mounts and not methods:
         first_look = mounts[0]  # the page of methods is empty
+    elif docs_need_key and not repository:
+        first_look = f"{first_look}: it needs a key, unless the file of keys has `public: [/docs, /openapi.json]`"
     state, scheme = "partly ready" if not_ready else "ready", "https" if tls else "http"
     if none_ready:
         state = "no model is ready"

@@ -11,6 +11,7 @@ import asyncio
 import atexit
 import threading
 from collections.abc import Callable, Coroutine, Generator
+from types import CoroutineType
 from typing import Any, Final, NoReturn
 
 
@@ -66,6 +67,11 @@ class Awaited(Coroutine[Any, Any, Any]):
     def __init__(self, coroutine: Coroutine[Any, Any, Any], what: str) -> None:
         self._coroutine = coroutine
         self._what = what
+        if isinstance(coroutine, CoroutineType):
+            coroutine.__qualname__ = what  # what Python says was never awaited
+
+    def __repr__(self) -> str:
+        return f"<the call of {self._what}: not awaited yet, `await` it for its result>"
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self._coroutine.__await__()

@@ -97,6 +97,13 @@ def test_a_head_that_cannot_be_read_ends_nothing(server):
             assert connection.recv(65536).startswith(b"HTTP/1.1 4")
 
 
+def test_a_preflight_where_no_page_may_call_is_told_the_option(serve):
+    server = serve(f"{APPS}/contexts.py:Contexts")
+    answer = httpx.options(f"http://127.0.0.1:{server.http}/make", headers=PREFLIGHT)
+    assert answer.status_code == 405
+    assert "see --cors-origin" in answer.json()["error"]["message"]
+
+
 def test_it_is_outside_of_access(serve, tmp_path):
     key, entry = new_key("page", scopes=["Contexts.heard"], requests_per_s=0.001)
     (tmp_path / "keys.yaml").write_text(f"keys:\n{entry}")

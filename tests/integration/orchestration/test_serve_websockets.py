@@ -112,11 +112,11 @@ def test_arguments_come_from_the_query_or_the_first_message(sockets):
         client.send('{"items": 5}')
         [[told], code, reason] = items(client)
         assert told["error"]["code"] == "invalid_input"
-        assert code == 1011
+        assert code == 1008
         assert told["error"]["message"].startswith(reason.encode()[:100].decode(errors="ignore"))
     with opened(sockets, "/spread?times=2&nothing=3") as client:
         [[told], code, _] = items(client)
-        assert (told["error"]["code"], code) == ("invalid_input", 1011)
+        assert (told["error"]["code"], code) == ("invalid_input", 1008)
 
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 1000, 65_535, 65_536, 1_000_000, 2 << 20])
@@ -172,7 +172,7 @@ def test_a_failure_midway_is_told_and_closes(sockets):
         assert told["error"]["code"] == "invalid_input"
         assert told["error"]["message"] == reason == "that word is not said"
         assert told["error"]["request_id"] == client.response.headers["x-request-id"]
-        assert code == 1011
+        assert code == 1008
     with opened(sockets, "/broken") as client:
         client.send('"bug"')
         [[told], code, reason] = items(client)
@@ -185,7 +185,7 @@ def test_what_is_no_item_is_refused(sockets):
         client.send('"a"')
         client.send("5")
         [[first, told], code, _] = items(client)
-        assert (first, told["error"]["code"], code) == ("a", "invalid_input", 1011)
+        assert (first, told["error"]["code"], code) == ("a", "invalid_input", 1008)
         assert "item 2" in told["error"]["message"]
     with opened(sockets, "/said") as client:
         client.send(b"\x00\x01")
@@ -195,7 +195,7 @@ def test_what_is_no_item_is_refused(sockets):
         client.send("")
         client.send('"late"')
         found, code, _ = items(client)
-        assert found == [0] or (found[0]["error"]["code"], code) == ("invalid_input", 1011)
+        assert found == [0] or (found[0]["error"]["code"], code) == ("invalid_input", 1008)
     with opened(sockets, "/quiet") as client:
         client.recv(timeout=20)
         client.send('"what?"')

@@ -10,7 +10,7 @@ import pytest
 from websocket_octets import TEXT, close, frame, handshake, said
 
 from memory_circles import no_circles
-from trilith.errors import Cancelled, InvalidInput, PayloadTooLarge, QueueFull, UnsupportedMediaType
+from trilith.errors import Cancelled, InvalidInput, PayloadTooLarge, QueueFull, ServiceError, UnsupportedMediaType
 from trilith.net.http1 import HttpRequest
 from trilith.net.transport import Item
 from trilith.orchestration.deployments import MethodRoute
@@ -185,7 +185,14 @@ def test_what_fails_before_has_its_status(connect: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(InvalidInput("x"), 1011), (UnsupportedMediaType("x"), 1003), (PayloadTooLarge("x"), 1009)]
+    ("error", "code"),
+    [
+        (InvalidInput("x"), 1008),
+        (UnsupportedMediaType("x"), 1003),
+        (PayloadTooLarge("x"), 1009),
+        (QueueFull("x"), 1013),
+        (ServiceError("x"), 1011),
+    ],
 )
 def test_a_failure_is_a_last_message_and_a_close(connect: Callable[..., Any], error: Any, code: int) -> None:
     socket = Socket(connect, BOTH).ask()

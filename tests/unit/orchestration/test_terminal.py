@@ -6,6 +6,7 @@ import re
 
 from trilith.core.log_options import LogOptions
 from trilith.orchestration.engine.control import ModelRow
+from trilith.orchestration.engine.keys_held import HeldKeys
 from trilith.orchestration.engine.terminal import Terminal
 from trilith.orchestration.narration import ready
 
@@ -141,3 +142,19 @@ def test_the_first_look_of_an_application_that_has_mounts_alone():
     assert line(["/"], methods=False).startswith("ready: http://h:1 (try /)  mounts / (/docs, /openapi.json, ")
     assert line(["/ui"], methods=False) == "ready: http://h:1 (try /ui)  mounts /ui"
     assert line(["/ui"], methods=True) == "ready: http://h:1 (try /docs)  mounts /ui"
+
+
+def test_a_page_that_needs_a_key_is_told_at_the_start(tmp_path):
+    for public, needs in (("", True), ("public: [/docs]\n", True), ("public: [/docs, /openapi.json]\n", False)):
+        (tmp_path / "keys.yaml").write_text(f"{public}keys: []\n")
+        held = HeldKeys(tmp_path / "keys.yaml")
+        line = ready(
+            http="h:1",
+            grpc="",
+            metrics="",
+            tls=False,
+            repository=False,
+            desired=(),
+            docs_need_key=not held.docs_are_public,
+        )
+        assert ("it needs a key, unless the file of keys has `public: [/docs, /openapi.json]`" in line) == needs

@@ -43,3 +43,12 @@ def test_a_module_that_misses_another_has_its_own_frames_alone(tmp_path, monkeyp
     found = caught("misses_another:X")
     assert found.count("File ") == 1
     assert "misses_another.py" in found
+
+
+def test_the_sentence_of_a_wrong_decorator_stands_above_alone(tmp_path, monkeypatch):
+    (tmp_path / "wrong_batch.py").write_text("import trilith\n\nBATCH = trilith.Batch(max_size=-1)\n")
+    monkeypatch.chdir(tmp_path)
+    found = caught("wrong_batch:X")
+    assert found.startswith("Traceback (most recent call last):\n")
+    assert "BATCH = trilith.Batch(max_size=-1)" in found
+    assert "max_size must be" not in found

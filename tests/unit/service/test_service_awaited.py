@@ -52,3 +52,15 @@ def test_a_result_that_was_not_awaited_is_named(wrap):
             TypeError, match=r"A.forgot declares int and returned what must be awaited: `await` is missing"
         ):
             write(wrap())
+
+
+def test_a_call_that_is_shown_says_what_to_do():
+    call = Awaited(answer(), "Other.f")
+    assert repr(call) == "<the call of Other.f: not awaited yet, `await` it for its result>"
+    call.close()
+
+
+def test_python_names_the_call_that_was_never_awaited():
+    call = Awaited(answer(), "Other.f")
+    with pytest.warns(RuntimeWarning, match=r"coroutine 'Other.f' was never awaited"):
+        del call

@@ -74,7 +74,7 @@ def test_scalars_come_without_a_body(ask):
 @pytest.mark.parametrize(
     ("method", "query", "body", "content_type", "message"),
     [
-        ("size", "time=3", b"ab", RAW, "the query string has an unknown `time`; expected data, times, unit"),
+        ("size", "time=3", b"ab", RAW, "the query string has an unknown `time`; expected times, unit"),
         ("size", "times=3&times=4", b"ab", RAW, "the query string twice gives `times`; expected once"),
         ("size", "data=x", b"ab", RAW, "the body and the query string give `data`; expected once"),
         ("size", "data=x", b"", RAW, "`data` cannot be given in the query string"),

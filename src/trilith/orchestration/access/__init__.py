@@ -6,6 +6,7 @@ from trilith.orchestration.access.asked import Asked, Need, asked_of_grpc, asked
 from trilith.orchestration.access.desk import AccessDesk, Grant
 from trilith.orchestration.access.key_file import new_key, read_key_file, read_key_text
 from trilith.orchestration.access.keys import KeyLimits, KeyRing, KeyRule
+from trilith.orchestration.access.scopes import Scopes
 
 __all__ = [
     "AccessDesk",
@@ -15,6 +16,7 @@ __all__ = [
     "KeyRing",
     "KeyRule",
     "Need",
+    "Scopes",
     "asked_of_grpc",
     "asked_of_http",
     "new_key",

@@ -304,6 +304,7 @@ class Agent:
                 none_ready=order.none_ready,
                 mounts=() if serving is None else serving.content.mounts,
                 methods=serving is None or serving.content.methods,
+                docs_need_key=self._keys is not None and not self._keys.docs_are_public,
             ),
             "warning" if order.not_ready else "info",
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -42,6 +42,8 @@ from trilith.telemetry import TIMELINES_PATH, TimelineShelf
 from trilith.wire.call_headers import CallHeaders, read_exchange_headers, read_headers
 from trilith.wire.calls import pack_call
 from trilith.wire.cors import CorsPolicy, check_websocket_origin
+
+_PREFLIGHT: Final = b"access-control-request-method"
 
 Plain = Callable[[HttpRequest], Coroutine[Any, Any, None] | None]
 
@@ -152,7 +154,10 @@ class HttpFront:
     def _call(self, request: HttpRequest, route: MethodRoute) -> Coroutine[Any, Any, None] | None:
         if request.method != "POST" and request.switches is None:
             ways = "POST, or a websocket" if route.streaming else "POST"
-            self._refuse(request, MethodNotAllowed(f"{request.path} takes {ways}, got {request.method}"), allow=b"POST")
+            why = f"{request.path} takes {ways}, got {request.method}"
+            if request.method == "OPTIONS" and request.header(_PREFLIGHT) is not None:
+                why += "; a page of another origin asks, and none may call this server: see --cors-origin"
+            self._refuse(request, MethodNotAllowed(why), allow=b"POST")
             return None
         if self.draining:
             self._refuse(request, Draining("the server is stopping; send the request to another one"))

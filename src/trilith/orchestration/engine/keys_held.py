@@ -12,7 +12,7 @@ from pathlib import Path
 from trilith.core.foreign import error_text
 from trilith.core.log_options import LogLevel
 from trilith.errors import InvalidConfig
-from trilith.orchestration.access import KeyRing, read_key_file
+from trilith.orchestration.access import KeyRing, Scopes, read_key_file
 
 
 class HeldKeys:
@@ -31,6 +31,12 @@ class HeldKeys:
         self._path = path.absolute()  # the current folder may have another name later
         self.ring: KeyRing = read_key_file(self._path)
         self._reading = asyncio.Lock()  # what is read last is what was there last
+
+    @property
+    def docs_are_public(self) -> bool:
+        """Whether a browser, which cannot show a key, may look at `/docs`."""
+        public = Scopes(self.ring.public)
+        return public.path("/docs") and public.path("/openapi.json")
 
     async def read_again(self) -> tuple[str, LogLevel]:
         """Reads the file; a line that says what came of it, and how bad that is."""

@@ -5,7 +5,8 @@
     ->  (an empty text message)      there are no more of them
     <-  "ONE"   "TWO"   ...          items of a method that streams; of one that does not its one result
     <-  close 1000                   it has ended
-    <-  {"error": {...}}, close 1011 it failed, before the first item or midway
+    <-  {"error": {...}}, close 1011 it failed, before the first item or midway; 1008: its client is to blame; 1013:
+                                     there was no room
 
 Rule: the handshake is answered when a replica has the call; what fails before that has its status in HTTP. A method
 that takes no stream and finds no query string has its arguments in the first message, so there the handshake is first.

@@ -13,6 +13,7 @@ from typing import Final
 
 from trilith.core.timeline import Timeline
 from trilith.errors import (
+    CallerError,
     CapacityError,
     DeadlineExceeded,
     Draining,
@@ -32,7 +33,15 @@ from trilith.telemetry import TimelineShelf
 from trilith.wire.calls import unpack_result
 from trilith.wire.http_status import error_body, http_status
 from trilith.wire.stream_formats import BYTES, JSON
-from trilith.wire.websocket import FAILED, GOING_AWAY, NORMAL, TOO_BIG, UNSUPPORTED_DATA
+from trilith.wire.websocket import (
+    FAILED,
+    GOING_AWAY,
+    NORMAL,
+    POLICY,
+    TOO_BIG,
+    TRY_LATER,
+    UNSUPPORTED_DATA,
+)
 
 Arguments = Callable[[str, bytes], None]
 """Takes the arguments of a call: their content type, and their octets."""
@@ -266,4 +275,6 @@ def _close_code(error: TrilithError) -> int:
         return TOO_BIG
     if isinstance(error, Draining):
         return GOING_AWAY
-    return FAILED
+    if isinstance(error, CapacityError):
+        return TRY_LATER
+    return POLICY if isinstance(error, CallerError) else FAILED

@@ -9,6 +9,7 @@ from typing import Final
 
 import trilith
 from trilith.core.foreign import named_error
+from trilith.errors import TrilithError
 
 _ON_THE_WAY: Final = (str(Path(trilith.__file__).parent), "<frozen importlib", importlib.__file__)
 
@@ -33,4 +34,6 @@ def _shown(error: BaseException) -> str:
         whole.stack = traceback.StackSummary.from_list(theirs)
     elif isinstance(error, SyntaxError):
         whole.stack = traceback.StackSummary.from_list([])  # the place stands in the message itself
+    if isinstance(error, TrilithError):  # its sentence stands above already
+        return "".join(("Traceback (most recent call last):\n", *whole.stack.format())) if theirs else ""
     return "".join(whole.format(chain=False))

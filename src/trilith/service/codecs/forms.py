@@ -76,7 +76,9 @@ class FormReader:
         for name, text in pairs:
             parameter = self._parameters.get(name)
             if parameter is None:
-                raise InvalidInput(f"{self._where}: the query string has an unknown `{name}`; {self._expected()}")
+                raise InvalidInput(
+                    f"{self._where}: the query string has an unknown `{name}`; {self._expected(query=True)}"
+                )
             if name in values or name == body_name:
                 other = "the body and the query string give" if name == body_name else "the query string twice gives"
                 raise InvalidInput(f"{self._where}: {other} `{name}`; expected once")
@@ -85,8 +87,10 @@ class FormReader:
             values[name] = self._texts(parameter, [text])
         return values
 
-    def _expected(self) -> str:
-        return f"expected {', '.join(self._parameters) or 'none'}"
+    def _expected(self, *, query: bool = False) -> str:
+        """`query`: of what can stand in a query string."""
+        names = [name for name, one in self._parameters.items() if not query or one.value.kind is Kind.JSON]
+        return f"expected {', '.join(names) or 'none'}"
 
     def _field(self, parameter: ParameterType, parts: list[Part], folder: RequestFolder | None) -> Any:
         if parameter.value.kind is Kind.JSON and not (parameter.value.upload and parts[0].filename is not None):

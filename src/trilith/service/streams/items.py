@@ -116,7 +116,8 @@ class ItemDecoder:
                 return self.messages.decode(body, None).args[0]
             [value] = self._decoder.decode(content_type, (body,)).args
         except InvalidInput as error:
-            raise type(error)(f"item {number}: {error.message}") from error
+            message = error.message.replace(": the body is not JSON: ", ": it is not JSON: ")
+            raise type(error)(f"item {number}: {message}") from error
         return value
 
 
