@@ -88,7 +88,7 @@ def test_a_wrong_result_shows_the_frames_of_its_author(caplog: pytest.LogCapture
 @pytest.mark.parametrize(
     ("raised", "hint"),
     [
-        (bdb.BdbQuit(), "trilith serve --inline"),
+        (bdb.BdbQuit(), "raised BdbQuit; breakpoint() needs a terminal"),
         (fastapi.HTTPException(418), "raise one of trilith.errors"),
     ],
 )
