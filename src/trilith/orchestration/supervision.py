@@ -307,7 +307,8 @@ class Supervision(Generic[Content]):
             explained = bool(replica.failure) and key not in self._ran
             self._backoff.exited(key, ready_for_s=ready_for_s, now=now, explained=explained)
             self.book.count_restart(replica.service)
-            self._tell(f"a replica of {replica.service} (pid {replica.pid}) ended: {cause}", "error")
+            if not explained:
+                self._tell(f"a replica of {replica.service} (pid {replica.pid}) ended: {cause}", "error")
         # An expected end may be that of one which took too long to start.
         self._check_given_up(replica.service, replica.revision)
 

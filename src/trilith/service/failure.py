@@ -110,7 +110,9 @@ def explain(error: BaseException, where: str, request_id: str, *, debug: bool, l
                 trace = _own(error) if has_foreign_frames(error) else None
                 _log.error("%s (request %s)", error, request_id, exc_info=trace)
             return ServiceError(str(error)) if debug else _seen_in_log(where, request_id)
-        happened = _refused(error, calls) if calls else f"raised {named_error(error).removesuffix(': ')}{error_hint(error)}"
+        happened = (
+            _refused(error, calls) if calls else f"raised {named_error(error).removesuffix(': ')}{error_hint(error)}"
+        )
         if not logged:
             _log.error("%s %s (request %s)", where, happened, request_id, exc_info=_own(error))
     except BaseException as broken:  # noqa: BLE001  the user's class: whatever its attributes raise

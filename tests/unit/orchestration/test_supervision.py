@@ -762,6 +762,19 @@ def test_a_constructor_that_raises_at_the_very_first_start_is_tried_once_more():
     assert sup.failed
 
 
+def test_the_end_of_one_that_has_said_why_is_not_told_again():
+    sup = started()
+    sup.take_orders()
+    sup.replica_failed(1, "no program", "")
+    sup.replica_exited(1, "exit code 1", 0.1)
+    fails_to_start(sup, 2, 1.0, reason="no program")
+    assert told(sup)[:3] == [
+        "Echo: no program",
+        "Echo: no program",
+        "Echo could not be started 2 times in a row; giving up",
+    ]
+
+
 def test_one_that_dies_without_a_word_is_tried_six_times():
     sup = started()
     sup.replica_exited(1, "killed by SIGKILL", 0.1)
