@@ -22,6 +22,8 @@ from trilith.service.command.options import Command
 from trilith.service.command.running import unsaid_port
 from trilith.service.failure import explain
 from trilith.service.kinds import read_type
+from trilith.service.signature import ParameterType
+from trilith.service.streams.items import ItemDecoder
 
 
 class Out(pydantic.BaseModel):
@@ -182,3 +184,13 @@ def test_an_error_without_a_message_says_what_its_class_is_for() -> None:
     assert trilith.errors.NotFound().message == "There is no such route, service, method or version."
     assert str(Gone()) == trilith.errors.NotFound().message
     assert trilith.errors.NotFound("").message == ""
+
+
+@pytest.mark.parametrize("annotation", [int, Out])
+def test_an_item_that_is_no_json_is_told_as_an_item(annotation: Any) -> None:
+    decoder = ItemDecoder(ParameterType(name="words", value=read_type(annotation)), "Ocr.read")
+    decoder.prepare()
+    with pytest.raises(trilith.errors.InvalidInput) as raised:
+        decoder.decode(("application/json", (b"{",)), 2)
+    assert raised.value.message.startswith("item 2: Ocr.read: words")
+    assert "body" not in raised.value.message
