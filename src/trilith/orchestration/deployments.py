@@ -16,7 +16,7 @@ class MethodRoute:
 
     Attributes:
         service: the service's name.
-        method: the method's name.
+        method: the method's name; of what is mounted its path.
         timeout_s: the default time limit of a call, in seconds.
         idempotent: whether a call may run twice.
         batch_rows: the largest batch, 0 when the method takes one item at a time.
@@ -39,6 +39,11 @@ class MethodRoute:
     streams_out: bool = False
     takes: tuple[str, ...] = ()
     arguments: bool = False
+
+    @property
+    def is_mount(self) -> bool:
+        """Whether it is no method, but an application or a command at a path."""
+        return self.method.startswith("/")
 
     @property
     def streaming(self) -> bool:

@@ -40,6 +40,12 @@ def replica_lost(route: MethodRoute, attempt: int, *, unwell: bool = False, item
             f"the process that ran {route.service}.{route.method} hung and was ended; the call may be what it hung in,"
             f" so it was not sent again{f' after {attempt} attempts' if attempt > 1 else ''}; see the server's log"
         )
+    if route.is_mount:
+        when = "in the middle of its answer" if items else "before it answered"
+        return ReplicaLost(
+            f"the process of {route.service} that answers what lies under {route.method} ended {when}; it may have done"
+            " the work, so the request was not sent again"
+        )
     if items:
         return ReplicaLost(
             f"the process that ran {route.service}.{route.method} ended after {items} items; a stream is not sent again"

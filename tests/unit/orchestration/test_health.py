@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,9 +69,17 @@ def test_what_was_found_is_known_until_the_replica_is_gone():
 
 
 def test_a_caller_whose_replica_hung_is_not_told_to_have_it_sent_again():
-    route = SimpleNamespace(service="A", method="compute", idempotent=False)
+    route = SimpleNamespace(service="A", method="compute", idempotent=False, is_mount=False)
     assert "idempotent" in replica_lost(route, 1).message
     hung = replica_lost(route, 1, unwell=True).message
     assert "idempotent" not in hung
     assert "hung and was ended" in hung
     assert "after 3 attempts" in replica_lost(route, 3, unwell=True).message
+
+
+@pytest.mark.parametrize(("items", "when"), [(0, "before it answered"), (1, "in the middle of its answer")])
+def test_what_is_no_method_is_not_told_to_be_declared(items, when):
+    said = replica_lost(SimpleNamespace(service="A", method="/ui", idempotent=False, is_mount=True), 1, items=items)
+    assert f"the process of A that answers what lies under /ui ended {when}" in said.message
+    assert "idempotent" not in said.message
+    assert "items" not in said.message
