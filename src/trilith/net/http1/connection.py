@@ -67,6 +67,7 @@ class HttpConnection(asyncio.Protocol):
         "limits",
         "loop",
         "peer",
+        "served",
         "share",
         "state",
     )
@@ -94,6 +95,7 @@ class HttpConnection(asyncio.Protocol):
         self._upgrading: HttpRequest | None = None
         self._idle_since = self._read_at = state.now
         self._head_since = 0.0
+        self.served = False  # whether a head has come
         self._linger_until = 0.0
         self._linger_bytes = 0
 
@@ -216,6 +218,7 @@ class HttpConnection(asyncio.Protocol):
     def head_received(self, reader: RequestReader) -> None:
         """For the reader."""
         self._head_since = 0.0
+        self.served = True
         request = request_of(self, reader, reader.request_id or self.state.next_request_id())
         self._reading = request
         length = reader.content_length
@@ -527,11 +530,6 @@ class HttpConnection(asyncio.Protocol):
         if self._current is not None or self._reading is not None or self._waiting:
             return True
         return self._out.unsent
-
-    @property
-    def served(self) -> bool:
-        """Whether a head has come."""
-        return bool(self._reader.method)
 
     @property
     def idle_since(self) -> float | None:
