@@ -9,8 +9,6 @@ Rule 3: what is true of all answers (access, CORS, limits, request ids, deadline
 
 from __future__ import annotations
 
-import math
-import time
 from typing import Final
 
 import msgspec
@@ -20,12 +18,12 @@ from trilith.net.http1 import HttpRequest
 from trilith.orchestration.engine.exchange_sink import HttpExchangeSink
 from trilith.orchestration.engine.exchange_socket import SocketExchangeSink
 from trilith.orchestration.engine.mount_table import Mounted
+from trilith.orchestration.engine.requested import requested_call, traced
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.stream_calls import StreamCall, StreamSink
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TimelineShelf
 from trilith.wire.call_headers import CallHeaders
-from trilith.wire.calls import pack_call
 from trilith.wire.exchange import EXCHANGE_CONTENT_TYPE, Address, ExchangeHead, pack_head
 from trilith.wire.http1 import listed
 
@@ -116,37 +114,22 @@ def exchange_call(
     tracer: Tracer | None,
 ) -> ExchangeCall:
     """The call of a request, ready to be submitted."""
-    span, forwarded = None, headers.forwarded
-    if tracer is not None:
-        span, forwarded = tracer.begin(forwarded, request.request_id, identity=request.identity, asked=headers.trace)
-    if span is not None:  # the application's own spans are children of the service's
+    trace = traced(tracer, request, headers)
+    if trace[0] is not None:  # the application's own spans are children of the service's
         others = (field for field in head.headers if field[0] != _TRACEPARENT)
-        named = (*others, (_TRACEPARENT, span.parent_of_service.encode()))
+        named = (*others, (_TRACEPARENT, trace[0].parent_of_service.encode()))
         head = msgspec.structs.replace(head, headers=named)
-    now = time.monotonic()
-    meta = pack_call(
-        mount.route.service,
-        mount.target,
-        EXCHANGE_CONTENT_TYPE,
-        request.request_id,
-        forwarded,
-        trace=headers.trace,
-        query=request.query,
-        client=request.peer,
-        identity=request.identity,
-    )
-    call = ExchangeCall(
-        mount.route,
-        meta,
-        (pack_head(head), body),
-        received_at=request.received_at,
-        submitted_at=now,
-        whole_at=now + headers.timeout_s if headers.timeout_s < math.inf else math.inf,
+    return requested_call(
+        ExchangeCall,
+        request,
+        headers,
+        trace,
+        route=mount.route,
+        method=mount.target,
+        content_type=EXCHANGE_CONTENT_TYPE,
+        buffers=(pack_head(head), body),
         sink=sink,
-        trace=headers.trace,
     )
-    call.span = span
-    return call
 
 
 def _address(text: str) -> Address | None:

@@ -13,7 +13,7 @@ from trilith.net.transport import Buffer, Item
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN
-from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.orchestration.engine.stream_calls import ItemGate, StreamCall
 from trilith.telemetry import TimelineShelf
 from trilith.wire.calls import unpack_result
 from trilith.wire.exchange import unpack_answer
@@ -26,7 +26,7 @@ _CONTENT_LENGTH: Final = b"content-length"
 class HttpExchangeSink:
     """One request to a mount: where its body goes, and where the answer comes from."""
 
-    __slots__ = ("_answer", "_held", "_promised", "_reads", "_request", "_router", "_timelines")
+    __slots__ = ("_answer", "_gate", "_promised", "_reads", "_request", "_router", "_timelines")
 
     def __init__(self, request: HttpRequest, router: Router, timelines: TimelineShelf) -> None:
         self._request = request
@@ -35,7 +35,7 @@ class HttpExchangeSink:
         self._answer: StreamedAnswer | None = None
         self._reads = False
         self._promised = ""
-        self._held: list[int] = []
+        self._gate = ItemGate()
 
     # From the client to the replica.
 
@@ -77,17 +77,7 @@ class HttpExchangeSink:
         if self._request.gone:  # it was cut: more than it said that it would be
             self._router.cancel(call)
             return
-        if roomy and not self._held:
-            call.passed(item.size_bytes)
-            return
-        if not self._held:
-            self._answer.when_writable(lambda: self._resumed(call))
-        self._held.append(item.size_bytes)
-
-    def _resumed(self, call: StreamCall) -> None:
-        held, self._held = self._held, []
-        for size_bytes in held:
-            call.passed(size_bytes)
+        self._gate.wrote(call, item.size_bytes, roomy=roomy, when_writable=self._answer.when_writable)
 
     def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
         """Ends the answer, or writes all of it."""
@@ -149,7 +139,7 @@ class HttpExchangeSink:
         self._request.ignore_body()
         self._request.on_disconnect = self._request.on_give_up = None  # they lead back here
         self._answer = None
-        self._held = []
+        self._gate.clear()
 
 
 def _split(status: int, headers: list[tuple[bytes, bytes]]) -> tuple[int, bytes, int | None, list[tuple[bytes, bytes]]]:

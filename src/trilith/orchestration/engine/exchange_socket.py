@@ -18,7 +18,7 @@ from trilith.net.transport import Buffer, Item
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.exchange_sink import HttpExchangeSink
 from trilith.orchestration.engine.router import Router
-from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.orchestration.engine.stream_calls import ItemGate, StreamCall
 from trilith.telemetry import TimelineShelf
 from trilith.wire.exchange import BINARY, SWITCHING, TEXT, pack_close, unpack_answer, unpack_close
 from trilith.wire.http_status import error_body, http_status
@@ -31,7 +31,7 @@ _PROTOCOL: Final = b"sec-websocket-protocol"
 class SocketExchangeSink:
     """One request for a websocket of a mount."""
 
-    __slots__ = ("_call", "_held", "_http", "_opened", "_request", "_router", "_socket", "_timer", "_told")
+    __slots__ = ("_call", "_gate", "_http", "_opened", "_request", "_router", "_socket", "_timer", "_told")
 
     def __init__(self, request: HttpRequest, router: Router, timelines: TimelineShelf) -> None:
         self._request = request
@@ -40,7 +40,7 @@ class SocketExchangeSink:
         self._socket = WebSocket(request)
         self._call: StreamCall | None = None
         self._opened = self._told = False
-        self._held: list[int] = []
+        self._gate = ItemGate()
         self._timer: asyncio.TimerHandle | None = None
 
     # From the client to the replica.
@@ -81,12 +81,7 @@ class SocketExchangeSink:
         if self._socket.closed is not None:
             return  # not passed on, and so not asked for more
         roomy = self._write(item)
-        if roomy and not self._held:
-            call.passed(item.size_bytes)
-            return
-        if not self._held:
-            self._socket.when_writable(lambda: self._resumed(call))
-        self._held.append(item.size_bytes)
+        self._gate.wrote(call, item.size_bytes, roomy=roomy, when_writable=self._socket.when_writable)
 
     def _answer_handshake(self, call: StreamCall, item: Item) -> None:
         try:
@@ -119,11 +114,6 @@ class SocketExchangeSink:
         octets = bytes(item.buffers[0]) if len(item.buffers) == 1 else b"".join(item.buffers)
         return self._socket.write_text(octets) if item.meta == TEXT else self._socket.write(octets)
 
-    def _resumed(self, call: StreamCall) -> None:
-        held, self._held = self._held, []
-        for size_bytes in held:
-            call.passed(size_bytes)
-
     def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
         """The replica has ended: closes, or refuses."""
         if self._opened:
@@ -147,7 +137,7 @@ class SocketExchangeSink:
             self._timer.cancel()
         self._request.on_disconnect = None
         self._call = self._timer = None
-        self._held = []
+        self._gate.clear()
 
 
 def _is_told_elsewhere(name: bytes) -> bool:

@@ -14,20 +14,18 @@ that takes no stream and finds no query string has its arguments in the first me
 
 from __future__ import annotations
 
-import math
-import time
 from typing import Final
 
 from trilith.errors import MethodNotAllowed, TrilithError
 from trilith.net.http1 import HttpRequest
 from trilith.orchestration.deployments import MethodRoute
+from trilith.orchestration.engine.requested import requested_call, traced
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.socket_sink import SocketSink, sends_bytes
 from trilith.orchestration.engine.stream_calls import StreamCall
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TimelineShelf
 from trilith.wire.call_headers import CallHeaders, read_headers
-from trilith.wire.calls import pack_call
 from trilith.wire.stream_formats import BYTES, JSON
 
 _HANDSHAKE: Final = b"sec-websocket-"
@@ -70,34 +68,17 @@ class SocketStreams:
     def _call(
         self, request: HttpRequest, route: MethodRoute, headers: CallHeaders, sink: SocketSink, kind: str, body: bytes
     ) -> None:
-        span, forwarded = None, headers.forwarded
-        if self._tracer is not None:
-            span, forwarded = self._tracer.begin(
-                forwarded, request.request_id, identity=request.identity, asked=headers.trace
-            )
-        now = time.monotonic()
-        meta = pack_call(
-            route.service,
-            route.method,
-            kind,
-            request.request_id,
-            forwarded,
-            trace=headers.trace,
-            query=request.query,
-            client=request.peer,
-            identity=request.identity,
-        )
-        call = StreamCall(
-            route,
-            meta,
-            (body,),
-            received_at=request.received_at,
-            submitted_at=now,
-            whole_at=now + headers.timeout_s if headers.timeout_s < math.inf else math.inf,
+        call = requested_call(
+            StreamCall,
+            request,
+            headers,
+            traced(self._tracer, request, headers),
+            route=route,
+            method=route.method,
+            content_type=kind,
+            buffers=(body,),
             sink=sink,
-            trace=headers.trace,
         )
-        call.span = span
         sink.begin(call)
         try:
             self._router.submit(call)

@@ -28,7 +28,7 @@ from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.calls import PendingCall
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN
-from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.orchestration.engine.stream_calls import ItemGate, StreamCall
 from trilith.telemetry import TimelineShelf
 from trilith.wire.calls import unpack_result
 from trilith.wire.http_status import error_body, http_status
@@ -57,8 +57,8 @@ class SocketSink:
     __slots__ = (
         "_arguments",
         "_call",
+        "_gate",
         "_going",
-        "_held",
         "_input_over",
         "_opened",
         "_promised",
@@ -79,7 +79,7 @@ class SocketSink:
         self._call: StreamCall | None = None
         self._arguments: Arguments | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._held: list[int] = []
+        self._gate = ItemGate()
         self._promised = ""
         self._opened = self._going = False
         self._input_over = not route.takes
@@ -172,17 +172,7 @@ class SocketSink:
         """Sends an item."""
         octets = _joined(item.buffers)
         roomy = self._socket.write(octets) if sends_bytes(call.route) else self._socket.write_text(octets)
-        if roomy and not self._held:
-            call.passed(item.size_bytes)
-            return
-        if not self._held:
-            self._socket.when_writable(lambda: self._resumed(call))
-        self._held.append(item.size_bytes)
-
-    def _resumed(self, call: StreamCall) -> None:
-        held, self._held = self._held, []
-        for size_bytes in held:
-            call.passed(size_bytes)
+        self._gate.wrote(call, item.size_bytes, roomy=roomy, when_writable=self._socket.when_writable)
 
     def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
         """Closes behind the last item, or behind the one result."""
@@ -245,7 +235,7 @@ class SocketSink:
             self._call.on_open = None
         self._request.on_disconnect = None
         self._call = self._timer = self._arguments = None
-        self._held = []
+        self._gate.clear()
 
 
 def sends_bytes(route: MethodRoute) -> bool:

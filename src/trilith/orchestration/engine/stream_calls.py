@@ -69,6 +69,47 @@ class StreamSink(Protocol):
         ...
 
 
+class ItemGate:
+    """Lets the items of a call pass as its client takes them: one for which it had no room counts when it has again."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: list[int] = []
+
+    def __bool__(self) -> bool:
+        """Whether items wait for room."""
+        return bool(self._waiting)
+
+    def wrote(
+        self, call: StreamCall, size_bytes: int, *, roomy: bool, when_writable: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """Notes that an item was written.
+
+        Args:
+            call: whose.
+            size_bytes: of the item, as its window counts it.
+            roomy: whether the client has room for more.
+            when_writable: asks to be called back once it has.
+        """
+        waiting = self._waiting
+        if roomy and not waiting:
+            call.passed(size_bytes)
+            return
+        if not waiting:
+            when_writable(lambda: self._resumed(call))
+        waiting.append(size_bytes)
+
+    def clear(self) -> None:
+        """Forgets what waits: the call is over."""
+        self._waiting = []
+
+    def _resumed(self, call: StreamCall) -> None:
+        waiting, self._waiting = self._waiting, []
+        for size_bytes in waiting:
+            call.passed(size_bytes)
+
+
 class StreamCall(PendingCall):
     """A request to a streaming method.
 

@@ -9,7 +9,6 @@ Rule 3: an item is passed on when the client has room for it. One that reads slo
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Sequence
 
@@ -19,13 +18,14 @@ from trilith.net.http1 import HttpRequest, StreamedAnswer
 from trilith.net.transport import Buffer, Item
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.requested import requested_call, traced
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, answer_head
-from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.orchestration.engine.stream_calls import ItemGate, StreamCall
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TimelineShelf
 from trilith.wire.call_headers import CallHeaders
-from trilith.wire.calls import pack_call, unpack_result
+from trilith.wire.calls import unpack_result
 from trilith.wire.http_status import error_body, http_status
 from trilith.wire.stream_answers import STREAM_HEADERS, Silence, check_items, chosen_type
 from trilith.wire.stream_formats import FORMATS, StreamFormat
@@ -63,34 +63,17 @@ class HttpStreams:
         if route.takes:
             check_items(headers.content_type, route.takes, where)
         sink = HttpStreamSink(request, self._router, self._timelines, form, keep_alive_s=self._keep_alive_s)
-        span, forwarded = None, headers.forwarded
-        if self._tracer is not None:
-            span, forwarded = self._tracer.begin(
-                forwarded, request.request_id, identity=request.identity, asked=headers.trace
-            )
-        now = time.monotonic()
-        meta = pack_call(
-            route.service,
-            route.method,
-            headers.content_type,
-            request.request_id,
-            forwarded,
-            trace=headers.trace,
-            query=request.query,
-            client=request.peer,
-            identity=request.identity,
-        )
-        call = StreamCall(
-            route,
-            meta,
-            (body,),
-            received_at=request.received_at,
-            submitted_at=now,
-            whole_at=now + headers.timeout_s if headers.timeout_s < math.inf else math.inf,
+        call = requested_call(
+            StreamCall,
+            request,
+            headers,
+            traced(self._tracer, request, headers),
+            route=route,
+            method=route.method,
+            content_type=headers.content_type,
+            buffers=(body,),
             sink=sink,
-            trace=headers.trace,
         )
-        call.span = span
         request.on_disconnect = lambda: self._router.cancel(call)
         request.on_give_up = lambda error: self._router.cancel(call, error)
         if route.takes:
@@ -112,7 +95,7 @@ class HttpStreamSink:
         "_call",
         "_ended",
         "_form",
-        "_held",
+        "_gate",
         "_keep_alive_s",
         "_kind",
         "_over",
@@ -141,7 +124,7 @@ class HttpStreamSink:
         self._form: StreamFormat | None = None if content_type is None else FORMATS[content_type]
         self._answer: StreamedAnswer | None = None
         self._call: StreamCall | None = None
-        self._held: list[int] = []
+        self._gate = ItemGate()
         self._keep_alive_s = keep_alive_s
         self._timer: asyncio.TimerHandle | None = None
         self._silence: Silence | None = None
@@ -194,17 +177,7 @@ class HttpStreamSink:
         roomy = self._answer.write(self._form.item(bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)))
         if self._silence is not None:
             self._silence.wrote_at = call.last_item_at
-        if roomy and not self._held:
-            call.passed(item.size_bytes)
-            return
-        if not self._held:
-            self._answer.when_writable(lambda: self._resumed(call))
-        self._held.append(item.size_bytes)
-
-    def _resumed(self, call: StreamCall) -> None:
-        held, self._held = self._held, []
-        for size_bytes in held:
-            call.passed(size_bytes)
+        self._gate.wrote(call, item.size_bytes, roomy=roomy, when_writable=self._answer.when_writable)
 
     def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
         """Ends the items, or writes the one result."""
@@ -257,10 +230,10 @@ class HttpStreamSink:
         if answer is None or silence is None:
             return
         now = time.monotonic()
-        if silence.is_over(now) and not self._held:
+        if silence.is_over(now) and not self._gate:
             answer.write(silence.comment)
             silence.wrote_at = now
-        later_s = self._keep_alive_s if self._held else silence.left_s(now)
+        later_s = self._keep_alive_s if self._gate else silence.left_s(now)
         self._timer = asyncio.get_running_loop().call_later(later_s, self._keep_alive)
 
     def _respond(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
@@ -276,7 +249,7 @@ class HttpStreamSink:
         self._request.ignore_body()
         self._request.on_give_up = None
         self._answer = self._call = self._timer = None
-        self._held = []
+        self._gate.clear()
         self._ended = True
         if self._over is not None:
             self._over.set()
