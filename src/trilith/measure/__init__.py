@@ -12,6 +12,16 @@ from trilith.measure.load.probe import example_body
 from trilith.measure.process_tree import ProcessSample, cpu_seconds, process_tree
 from trilith.measure.report import render
 from trilith.measure.results import BenchReport, LevelResult
+from trilith.measure.statistics import (
+    Noise,
+    RatioEstimate,
+    Verdict,
+    judge,
+    noise_of,
+    paired_ratio,
+    rounds_needed,
+    too_noisy,
+)
 
 __all__ = [
     "MADE_BODY",
@@ -24,21 +34,29 @@ __all__ = [
     "DurationSummary",
     "FloorTimes",
     "LevelResult",
+    "Noise",
     "ProcessSample",
+    "RatioEstimate",
     "SpanKey",
     "SpanTimes",
     "Target",
     "TimelineSample",
+    "Verdict",
     "attribute",
     "break_down",
     "breakdown_table",
     "cpu_seconds",
     "example_body",
+    "judge",
+    "noise_of",
+    "paired_ratio",
     "preflight",
     "process_tree",
     "read_conditions",
     "render",
+    "rounds_needed",
     "run_bench",
     "to_csv",
     "to_json",
+    "too_noisy",
 ]
