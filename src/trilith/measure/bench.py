@@ -12,6 +12,7 @@ from typing import Final
 from trilith.errors import SetupError
 from trilith.measure.conditions import read_conditions
 from trilith.measure.load import Body, ClosedLoop, LoadPlan, Target, prepare
+from trilith.measure.load.outcome import LoadOutcome
 from trilith.measure.load.probe import probe
 from trilith.measure.process_tree import cpu_seconds
 from trilith.measure.results import BenchReport, LevelResult
@@ -87,6 +88,7 @@ async def run_bench(
     *,
     sample_timelines: bool,
     on_progress: LevelProgress | None = None,
+    on_outcome: Callable[[int, LoadOutcome], None] | None = None,
 ) -> BenchReport:
     """Runs all levels. SIGINT ends the run at once; the report then has what was measured so far.
 
@@ -94,6 +96,7 @@ async def run_bench(
         plan: what to measure.
         sample_timelines: whether some requests ask the server for their timeline (see `preflight`).
         on_progress: hears several times a second how far a level is.
+        on_outcome: gets the concurrency and the raw outcome of each level, timelines included.
 
     Raises:
         ProcessLookupError: the server's process is gone.
@@ -119,6 +122,8 @@ async def run_bench(
         )
         with _stopped_by_interrupt(loop):
             outcome = await loop.run()
+        if on_outcome is not None:
+            on_outcome(concurrency, outcome)
         level = LevelResult.of(outcome, concurrency)
         interrupted = outcome.interrupted
         if not interrupted or level.latency.count or level.failed:

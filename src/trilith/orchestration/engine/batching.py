@@ -170,6 +170,7 @@ class BatchQueue:
 
         def on_reply(reply: Reply) -> None:
             link.calls.pop(call_id, None)
+            link.note(reply, len(calls))
             answered_at = self._owner.now() if reply.ok else None
             self._replied(calls, reply)
             self._finished(link, batch, answered_at)

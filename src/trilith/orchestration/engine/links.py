@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trilith.net.transport import Peer
+from trilith.net.transport import Peer, Reply
 
 if TYPE_CHECKING:
     from trilith.orchestration.engine.calls import PendingCall
@@ -14,7 +14,9 @@ class ReplicaLink:
     """One replica's connection, and the calls that it holds."""
 
     __slots__ = (
+        "answered",
         "batching",
+        "busy_s",
         "calls",
         "overdue",
         "peer",
@@ -36,6 +38,8 @@ class ReplicaLink:
         self.unready = ""  # why its instance takes no calls now
         self.calls: dict[int, PendingCall | list[PendingCall]] = {}
         self.batching: set[str] = set()  # batched methods of which it runs a batch now
+        self.answered = 0
+        self.busy_s = 0.0  # of the calls that it answered, from their start to their end, added up
         self.overdue: dict[str, float] = {}  # those of them that nobody waits for any more: when their time was over
 
     @property
@@ -47,6 +51,12 @@ class ReplicaLink:
     def room(self) -> int:
         """How many more calls it can take now."""
         return self.peer.credits
+
+    def note(self, reply: Reply, calls: int) -> None:
+        """Counts what it has answered."""
+        self.answered += calls
+        if reply.ok:
+            self.busy_s += reply.finished_at - reply.started_at
 
     def __repr__(self) -> str:
         return (

@@ -128,6 +128,10 @@ class Router:
         queues = (queue for (name, _), queue in self._batches.items() if name == service)
         return self._traffic.deployment(service).waits + sum(queue.waiting for queue in queues)
 
+    def batched(self, service: str) -> list[MethodRoute]:
+        """The methods of a service whose calls are joined to batches."""
+        return [queue.route for (name, _), queue in self._batches.items() if name == service]
+
     def not_ready(self) -> list[str]:
         """Services without a replica that serves."""
         unready = (each.service for each in self.deployments if each.replicas and all(r.unready for r in each.replicas))
@@ -267,6 +271,7 @@ class Router:
 
     def _replied(self, link: ReplicaLink, call: PendingCall, reply: Reply) -> None:
         link.calls.pop(call.call_id, None)
+        link.note(reply, 1)
         call.link = None
         if not call.settled:
             call.took(reply)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from trilith.orchestration.engine.control import ReplicaRow
 from trilith.orchestration.engine.router import Router
-from trilith.orchestration.engine.status_types import LoadStatus, ModelStatus, ServerStatus, ServiceStatus
+from trilith.orchestration.engine.status_types import (
+    BatchRow,
+    LinkRow,
+    LoadStatus,
+    ModelStatus,
+    ServerStatus,
+    ServiceStatus,
+)
 from trilith.runtime import Runtime
 
 
@@ -19,6 +26,25 @@ def status_document(
             waiting=router.waiting(deployment.service),
             in_flight=deployment.in_flight,
             replicas=[row for row in rows if row.service == deployment.service],
+            links=[
+                LinkRow(
+                    replica_id=link.replica_id,
+                    pid=link.pid,
+                    in_flight=link.in_flight,
+                    room=link.room,
+                    answered=link.answered,
+                    busy_s=link.busy_s,
+                )
+                for link in deployment.replicas
+            ],
+            batches=[
+                BatchRow(
+                    method=route.method,
+                    max_size=route.batch_rows,
+                    max_wait_ms=None if route.batch_wait_s is None else route.batch_wait_s * 1000,
+                )
+                for route in router.batched(deployment.service)
+            ],
         )
         for deployment in router.deployments
     ]

@@ -7,14 +7,39 @@ import msgspec
 from trilith.orchestration.engine.control import ReplicaRow
 
 
+class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One connected replica, as its gateway sees it.
+
+    `room`: calls that it takes beside those `in_flight`. `answered` counts calls, those of a batch each; `busy_s` adds
+    up the seconds from start to end of what it was sent, of a batch once.
+    """
+
+    replica_id: int
+    pid: int
+    in_flight: int
+    room: int
+    answered: int
+    busy_s: float
+
+
+class BatchRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A method whose calls are joined: to how many, and how long they are held for it (None: as long as it pays)."""
+
+    method: str
+    max_size: int
+    max_wait_ms: float | None
+
+
 class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One service. `replicas` are the agent's rows, dead and starting ones included."""
+    """One service. `replicas` are the agent's rows, dead and starting ones included; `links` those that take calls."""
 
     name: str
     serving: int
     waiting: int
     in_flight: int
     replicas: list[ReplicaRow]
+    links: list[LinkRow] = []
+    batches: list[BatchRow] = []
 
 
 class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
