@@ -16,6 +16,7 @@ from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
 
 if TYPE_CHECKING:
+    from trilith.config import Settings
     from trilith.wire.platforms import PlatformRoutes
 
 _LOAD: Final = LoadOptions()
@@ -32,6 +33,8 @@ def serve(
     grpc_port: int | Literal["off"] = 8001,
     metrics_port: int | Literal["off"] = 8002,
     replicas: int | None = None,
+    config: Path | None = None,
+    set: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     reload: bool = False,
     inline: Annotated[bool, Parameter(negative="")] = False,
     models: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
@@ -107,6 +110,11 @@ def serve(
         Port for /metrics and /status; 0 lets the system choose, `off` leaves /metrics on the HTTP port alone.
     replicas
         Processes of the service that is served, not of those that it depends on, instead of what it declares.
+    config
+        YAML file of settings of services and models, which stand before what they declare.
+    set
+        `PATH=VALUE`: one such setting: `Detector.replicas=2`, `Detector.read.max_batch=8`, `models.NAME.instances=2`;
+        it stands before what the file says. May be repeated.
     reload
         Start the service anew when one of its source files changes.
     inline
@@ -223,6 +231,7 @@ def serve(
     debug
         Send the text of exceptions in your code to clients.
     """
+    from trilith.config import read_settings
     from trilith.orchestration import RepositoryOptions, ServeOptions, serve_forever
     from trilith.wire.cors import cors_policy
     from trilith.wire.frames import FrameLimits
@@ -303,7 +312,7 @@ def serve(
         )
     _check_inline(inline=inline, reload=reload, replicas=replicas, target=target)
     chosen = [port for port in (http_port, grpc_port, metrics_port) if port and port != "off"]
-    if len(set(chosen)) < len(chosen):
+    if len({*chosen}) < len(chosen):
         raise InvalidConfig(
             f"--http-port, --grpc-port and --metrics-port must differ, got {http_port}, {grpc_port} and {metrics_port};"
             " 0 lets the system choose"
@@ -340,9 +349,12 @@ def serve(
             raise InvalidConfig(f"--model-repository {root}: there is no such folder")
     if data_log is None and (data_log_sample or data_log_images):
         raise InvalidConfig("--data-log-sample and --data-log-images need --data-log FOLDER")
+    settings = read_settings(config, set)
+    _check_settings(settings, target, is_folder=is_folder)
     sample, samples = read_samples(data_log_sample, "--data-log-sample")
     options = ServeOptions(
         target=target,
+        settings=settings,
         host=host,
         http_port=http_port,
         grpc_port=None if grpc_port == "off" else grpc_port,
@@ -440,6 +452,18 @@ def _check_inline(*, inline: bool, reload: bool, replicas: int | None, target: s
         raise InvalidConfig(f"--inline runs one replica, got --replicas {replicas}: leave out one of the two")
     if "://" in target or Path(target).is_dir():
         raise InvalidConfig(f"--inline is for a service, and {target} is a folder of models")
+
+
+def _check_settings(settings: Settings, target: str, *, is_folder: bool) -> None:
+    if is_folder and settings.services:
+        raise InvalidConfig(
+            f"{next(iter(settings.services))}: is no model, and {target} is a folder of models: their settings are "
+            "`models.NAME.KEY`"
+        )
+    if settings.models:
+        from trilith.runtime import check_model_settings
+
+        check_model_settings(settings.models)
 
 
 def _is_one_model(folder: Path) -> bool:

@@ -3,5 +3,18 @@
 from __future__ import annotations
 
 from trilith.config.loader import convert, dump_yaml, line_of, load_yaml, parse_yaml
+from trilith.config.settings import Settings, merged, path_steps, read_settings, setting_path, settings_of
 
-__all__ = ["convert", "dump_yaml", "line_of", "load_yaml", "parse_yaml"]
+__all__ = [
+    "Settings",
+    "convert",
+    "dump_yaml",
+    "line_of",
+    "load_yaml",
+    "merged",
+    "parse_yaml",
+    "path_steps",
+    "read_settings",
+    "setting_path",
+    "settings_of",
+]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -82,6 +82,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
         backend_config: Triton's settings of backends, as typed; see `backend_config.py`.
         metrics_config: which metrics with Triton's names there are, as typed; see `metrics_config.py`.
         gpu_instances_on_cpu: whether a model whose configuration asks for a GPU is run on a CPU, instead of refused.
+        model_settings: by model, keys of its `model.yaml` that stand before what its configuration says.
     """
 
     mode: ControlMode = ControlMode.NONE
@@ -100,6 +101,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     backend_config: tuple[str, ...] = ()
     metrics_config: tuple[str, ...] = ()
     gpu_instances_on_cpu: bool = False
+    model_settings: dict[str, dict[str, Any]] = {}
 
     def __post_init__(self) -> None:
         for name, allowed in RANGES.items():

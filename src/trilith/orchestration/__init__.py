@@ -17,6 +17,7 @@ __all__ = [
     "ServeOptions",
     "ServerReport",
     "ServerStatus",
+    "addresses_of",
     "new_key",
     "read_key_file",
     "read_key_text",
@@ -42,6 +43,13 @@ def running_targets() -> list[tuple[str, str]]:
     from trilith.orchestration.engine.places import read_records
 
     return [(record.target, record.http) for record in read_records()]
+
+
+def addresses_of(pid: int) -> tuple[str, str] | None:
+    """Where the server of that process listens, as `host:port` of HTTP and of gRPC ("" without); None: nowhere yet."""
+    from trilith.orchestration.engine.places import read_records
+
+    return next(((record.http, record.grpc) for record in read_records() if record.pid == pid), None)
 
 
 def server_reports() -> list[ServerReport]:

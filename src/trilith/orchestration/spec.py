@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from trilith.config import Settings
 from trilith.core.data_options import DataLogOptions, TraceOptions
 from trilith.core.load_options import LoadOptions
 from trilith.core.log_options import LogOptions
@@ -58,6 +59,7 @@ class ServeOptions:
         log: what is logged, and how.
         data_log: what of the data of requests is kept.
         traces: which calls are traced, and where to.
+        settings: of services and models, before what they declare.
     """
 
     target: str
@@ -87,6 +89,7 @@ class ServeOptions:
     log: LogOptions = field(default_factory=LogOptions)
     data_log: DataLogOptions = field(default_factory=DataLogOptions)
     traces: TraceOptions = field(default_factory=TraceOptions)
+    settings: Settings = field(default_factory=Settings)
 
 
 class DeployedMount(msgspec.Struct, frozen=True, kw_only=True):

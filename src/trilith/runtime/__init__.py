@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trilith.runtime.handle import ModelHandle
     from trilith.runtime.life import ModelState
     from trilith.runtime.model_convert import convert_config
+    from trilith.runtime.model_settings import check_model_settings
     from trilith.runtime.references import default_roots, find_model
     from trilith.runtime.runtime import Runtime
     from trilith.runtime.runtime_config import RuntimeConfig
@@ -69,6 +70,7 @@ _HOME: Final = {
     "TensorSpec": "trilith.core.tensor",
     "Ticket": "trilith.runtime.ticket",
     "Waiting": "trilith.runtime.schedule",
+    "check_model_settings": "trilith.runtime.model_settings",
     "check_models": "trilith.runtime.checking",
     "convert_config": "trilith.runtime.model_convert",
     "default_roots": "trilith.runtime.references",
@@ -108,6 +110,7 @@ __all__ = [
     "TensorSpec",
     "Ticket",
     "Waiting",
+    "check_model_settings",
     "check_models",
     "convert_config",
     "default_roots",

@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from trilith.config import load_yaml
+from trilith.config import convert, load_yaml
 from trilith.core.tensor import DataType
 from trilith.errors import InvalidConfig
 from trilith.runtime import ranges
@@ -163,7 +163,9 @@ class _Session(_Strict, frozen=True):
     entries: dict[str, str] = {}
 
 
-class _Model(_Strict, frozen=True):
+class Model(_Strict, frozen=True):
+    """The content of a `model.yaml`."""
+
     name: str | None = None
     backend: str = ""
     runtime: str = ""
@@ -196,24 +198,33 @@ def load_model_yaml(path: Path, name: str) -> ModelSpec:
         UnknownReference: the file cannot be read.
         InvalidConfig: a key or a value is wrong; the message starts with the file and the key's path.
     """
-    raw = load_yaml(path, _Model)
+    return spec_of_values(load_yaml(path, dict[str, Any]), name, source=str(path))
+
+
+def spec_of_values(values: dict[str, Any], name: str, *, source: str) -> ModelSpec:
+    """The specification that the content of a `model.yaml` gives.
+
+    Raises:
+        InvalidConfig: a key or a value is wrong; the message starts with `source` and the key's path.
+    """
+    raw = convert(values, Model, source=source)
     if raw.name not in (None, name):
-        raise InvalidConfig(f"{path}: name: must be that of the folder ({name!r}) or left out, got {raw.name!r}")
+        raise InvalidConfig(f"{source}: name: must be that of the folder ({name!r}) or left out, got {raw.name!r}")
     try:
         if raw.triton is not None:
             from trilith.runtime.model_convert import read_through_pbtxt
 
-            return read_through_pbtxt(load_yaml(path, dict[str, Any]), name, source=str(path))
-        spec = _spec(raw, name, source=str(path))
+            return read_through_pbtxt(values, name, source=source)
+        spec = _spec(raw, name, source=source)
         check_queue(spec)
     except InvalidConfig as error:
-        if error.message.startswith(str(path)):
+        if error.message.startswith(source):
             raise
-        raise InvalidConfig(f"{path}: {in_words(error.message, YAML_WORDS)}") from error
+        raise InvalidConfig(f"{source}: {in_words(error.message, YAML_WORDS)}") from error
     return spec
 
 
-def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
+def _spec(raw: Model, name: str, *, source: str) -> ModelSpec:
     if raw.sha256 is not None and raw.source is None:
         raise InvalidConfig(f"{source}: sha256: is the digest of what `source` fetches, and there is no `source`")
     instances = raw.instances if isinstance(raw.instances, _Instances) else _Instances(count=raw.instances)
@@ -255,7 +266,7 @@ def _spec(raw: _Model, name: str, *, source: str) -> ModelSpec:
     )
 
 
-def _queue(raw: _Model, batching: _Batching) -> QueueConfig:
+def _queue(raw: Model, batching: _Batching) -> QueueConfig:
     queue, priority = raw.queue, raw.priority
     return QueueConfig(
         batching=raw.batching is not False,

@@ -76,7 +76,15 @@ def _plan_load(
         path = folders[0]
     run.enter("reading its configuration")
     sent = override.spec_of(path, rules.config_name) if override is not None else None
-    plan = plan_model(name, path, kinds, sent, rules.config_name, gpu_instances_on_cpu=rules.gpu_instances_on_cpu)
+    plan = plan_model(
+        name,
+        path,
+        kinds,
+        sent,
+        rules.config_name,
+        gpu_instances_on_cpu=rules.gpu_instances_on_cpu,
+        settings=rules.settings.get(name, {}),
+    )
     for field in plan.moved:
         _log.warning("model '%s': %s asks for a GPU; it runs on a CPU, as %s says", name, field, OPTION)
     if not rules.auto_complete:

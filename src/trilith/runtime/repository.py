@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.backends.files import what_lies_at
@@ -28,6 +29,7 @@ from trilith.runtime.spec import ModelSpec, VersionPolicy
 from trilith.runtime.words import PBTXT_WORDS, YAML_WORDS
 
 _MOST_LISTED: Final = 20
+_NONE_SET: Final[Mapping[str, Any]] = MappingProxyType({})
 _MOST_DIGITS: Final = 1000  # of a version: Python makes no numbers of texts that are much longer
 PBTXT: Final = "config.pbtxt"
 YAML: Final = "model.yaml"
@@ -91,6 +93,7 @@ def plan_model(
     config_name: str = "",
     *,
     gpu_instances_on_cpu: bool = False,
+    settings: Mapping[str, Any] = _NONE_SET,
 ) -> ModelPlan:
     """What is to be loaded for model `name`, which lies at `path`: its folder, or a model file alone.
 
@@ -101,6 +104,7 @@ def plan_model(
         sent: what stands for the configuration in the folder, since it came with the load; or None.
         config_name: which of the configurations in the folder holds; see `config_file`.
         gpu_instances_on_cpu: whether instances that ask for a GPU run on a CPU.
+        settings: what stands before the configuration in the folder, as keys of a `model.yaml`.
 
     Raises:
         NoVersion: there is no version to serve.
@@ -108,7 +112,7 @@ def plan_model(
         InvalidConfig: the configuration is wrong.
     """
     try:
-        plan = _plan(name, path, kinds, sent, config_name)
+        plan = _plan(name, path, kinds, sent, config_name, settings)
     except OSError as error:
         raise UnknownReference(
             f"{path}: model '{name}' cannot be looked at: {error.filename}: {error.strerror}"
@@ -120,7 +124,12 @@ def plan_model(
 
 
 def _plan(
-    name: str, path: Path, kinds: Mapping[str, BackendKind], sent: ModelSpec | None, config_name: str
+    name: str,
+    path: Path,
+    kinds: Mapping[str, BackendKind],
+    sent: ModelSpec | None,
+    config_name: str,
+    settings: Mapping[str, Any],
 ) -> ModelPlan:
     if path.is_file():
         spec = _with_backend(ModelSpec(name=name, filename=path.name), path, kinds, [], said_in="", pbtxt=False)
@@ -131,7 +140,7 @@ def _plan(
     present = _present_versions(path)
     said = config_file(path, config_name)
     pbtxt = sent is not None if said is None else said.suffix == ".pbtxt"
-    read = read_spec(name, path, config_name) if sent is None else sent
+    read = read_spec(name, path, config_name, settings) if sent is None else sent
     said_in = SENT if sent is not None else str(said or path / YAML)
     spec = _with_backend(read, path, kinds, present, said_in=said_in, pbtxt=pbtxt)
     kind = kinds[kind_name(spec.backend, spec.runtime)]
@@ -192,13 +201,19 @@ def _is_config(path: Path) -> bool:
     raise InvalidConfig(f"{path}: is {what_lies_at(path)}; expected a configuration file, or nothing of that name")
 
 
-def read_spec(name: str, folder: Path, config_name: str = "") -> ModelSpec:
+def read_spec(name: str, folder: Path, config_name: str = "", settings: Mapping[str, Any] = _NONE_SET) -> ModelSpec:
     """The configuration in a model's folder, whichever form it has; the default one when there is none.
+
+    What `settings` say stands before it.
 
     Raises:
         InvalidConfig: it is wrong, or there are two.
     """
     file = config_file(folder, config_name)
+    if settings:
+        from trilith.runtime.model_settings import spec_with
+
+        return spec_with(settings, name, file)
     if file is None:
         return ModelSpec(name=name)
     return load_model_pbtxt(file, name) if file.suffix == ".pbtxt" else load_model_yaml(file, name)

@@ -41,6 +41,7 @@ from trilith.runtime.keeper import ModelKeeper
 from trilith.runtime.load_threads import LoadStatistics, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
 from trilith.runtime.looks import Looks
+from trilith.runtime.model_settings import check_model_settings, check_models_known
 from trilith.runtime.on_demand import OnDemand, OnLoaded, Waiter
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.remembered import LoadMemory, RememberedLoad, to_resume
@@ -90,6 +91,7 @@ class Runtime:
                 retries=self._config.model_load_retry_count,
                 config_name=self._config.config_name,
                 gpu_instances_on_cpu=self._config.gpu_instances_on_cpu,
+                settings=self._config.model_settings,
                 auto_complete=not self._config.disable_auto_complete_config,
                 backends=self._config.backend_settings,
                 keep_statistics=self._config.keep_statistics,
@@ -104,6 +106,7 @@ class Runtime:
             memory=self._memory,
             on_demand=self._config.on_demand,
         )
+        self._has_repositories = bool(repositories)
         self._declared: set[str] = set()
         self._demand: OnDemand | None = None
         self._threads: LoadThreads | None = None
@@ -115,14 +118,19 @@ class Runtime:
         """Loads the models. One that cannot be loaded is UNAVAILABLE; see `models` and `ready`.
 
         Raises:
-            UnknownReference: a repository is no folder, or a model of `load_at_start` is in none.
+            UnknownReference: a repository is no folder, or a model of `load_at_start` or `model_settings` is in none.
+            InvalidConfig: `model_settings` say what cannot be set.
         """
+        if self._config.model_settings:
+            check_model_settings(self._config.model_settings)
         self._loop = asyncio.get_running_loop()
         self._keeper.starting = True
         for told in self._config.backend_settings.idle:
             _log.warning("%s", told)
         config = self._config
         listing = await self.repository.look()
+        if self._has_repositories:
+            check_models_known(config.model_settings, listing)
         start = at_start(listing, config.mode, config.load_at_start, on_demand=config.on_demand)
         left = {entry.name: entry for entry in await self._memory.read(start)}
         names = to_resume(start, left.values())

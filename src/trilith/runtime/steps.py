@@ -10,7 +10,7 @@ import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from trilith.core.backend_config import BackendConfig
 from trilith.errors import InvalidConfig, SetupError
@@ -35,6 +35,7 @@ class LoadRules:
         retries: how often a load that failed is tried again.
         config_name: which configuration of a model's folder holds; "" for the usual one.
         gpu_instances_on_cpu: whether instances that ask for a GPU run on a CPU.
+        settings: by model, what stands before its configuration.
         auto_complete: whether what a configuration leaves out is taken from the model.
         backends: what was said of backends.
         keep_statistics: whether a version that is loaded again goes on counting where it was.
@@ -45,6 +46,7 @@ class LoadRules:
     retries: int
     config_name: str
     gpu_instances_on_cpu: bool
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     auto_complete: bool = True
     backends: BackendConfig = field(default_factory=BackendConfig)
     keep_statistics: bool

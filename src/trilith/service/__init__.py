@@ -46,6 +46,7 @@ from trilith.service.proto.compiler import PROTO_SUFFIXES
 from trilith.service.proto.compiler import keep_files as keep_proto_files
 from trilith.service.proxy import ModelProxy, ServiceProxy
 from trilith.service.remote import ItemStream, Open, RemoteServiceCaller, Send
+from trilith.service.settings import apply_settings
 from trilith.service.spec import ServiceSpec, spec_of
 from trilith.service.streams.call import ItemPort, StreamServiceCall
 from trilith.service.target import Target, TargetKind, load_named, load_target, parse_target
@@ -103,6 +104,7 @@ __all__ = [
     "TargetKind",
     "ValueDescription",
     "api",
+    "apply_settings",
     "context",
     "current_service",
     "depends",

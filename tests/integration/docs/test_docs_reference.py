@@ -116,7 +116,7 @@ def test_every_key_of_model_yaml_is_listed():
         f"outputs[].{name}"
         for name in set(model_yaml._Output.__struct_fields__) - set(model_yaml._Tensor.__struct_fields__)
     }
-    expected = {*tensor, *output, *model_yaml._Model.__struct_fields__}
+    expected = {*tensor, *output, *model_yaml.Model.__struct_fields__}
     for name, kind in (
         ("instances", model_yaml._Instances),
         ("batching", model_yaml._Batching),

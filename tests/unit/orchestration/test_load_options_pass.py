@@ -19,6 +19,7 @@ OTHER = {
     "disable_auto_complete_config": True,
     "metrics_config": ("summary_latencies=true",),
     "gpu_instances_on_cpu": True,
+    "model_settings": {"m": {"instances": 2}},
     "mode": ControlMode.EXPLICIT,
     "load_at_start": ("a",),
     "on_demand": True,

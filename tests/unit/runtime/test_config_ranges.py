@@ -10,7 +10,7 @@ from trilith.config import convert, parse_yaml
 from trilith.errors import InvalidConfig
 from trilith.runtime.model_fields import HONOURED
 from trilith.runtime.model_pbtxt import parse_model_pbtxt
-from trilith.runtime.model_yaml import _Model
+from trilith.runtime.model_yaml import Model
 from trilith.runtime.ranges import Range
 from trilith.wire.oip_messages import model_config_messages
 
@@ -152,7 +152,7 @@ def yaml_numbers(info, path="$", seen=()):
 
 def test_every_yaml_number_has_a_range():
     free = {"$.inputs[].pad.value", "$.parameters.*"}  # values of tensors, and text for a backend
-    found = {path: info for path, info in yaml_numbers(msgspec.inspect.type_info(_Model)) if path not in free}
+    found = {path: info for path, info in yaml_numbers(msgspec.inspect.type_info(Model)) if path not in free}
     assert len(found) >= 25
     without = [path for path, info in found.items() if info.le is None or (info.ge is None and info.gt is None)]
     assert without == []
@@ -180,5 +180,5 @@ def test_every_yaml_number_has_a_range():
 )
 def test_a_yaml_number_outside_its_range(text, says):
     with pytest.raises(InvalidConfig) as caught:
-        convert(parse_yaml(text, source="m"), _Model, source="m")
+        convert(parse_yaml(text, source="m"), Model, source="m")
     assert caught.value.message.startswith(f"m: {says}")

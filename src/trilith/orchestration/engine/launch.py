@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from trilith.config import Settings
 from trilith.core.data_options import DataLogOptions, TraceOptions
 from trilith.core.log_options import LogOptions
 from trilith.orchestration.spec import RepositoryOptions
@@ -81,6 +82,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
         data_log: what of the data of requests is kept.
         snapshot: file with the source of the revision; "" for what lies on disk.
         stream_keep_alive_s: as of the gateway, for streams that it does not write itself.
+        settings: of services, before what they declare; of models the gateway heeds them.
     """
 
     target: str
@@ -97,6 +99,7 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     access: str = ""
     snapshot: str = ""
     stream_keep_alive_s: float = 0.0
+    settings: Settings = Settings()
 
 
 class SpareArguments(msgspec.Struct, frozen=True, kw_only=True):

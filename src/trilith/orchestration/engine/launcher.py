@@ -145,7 +145,7 @@ class Launcher:
             has_keys=options.api_keys is not None,
             cors=options.cors,
             protocol=options.protocol,
-            repository=options.repository,
+            repository=msgspec.structs.replace(options.repository, model_settings=options.settings.models),
             loads=str(self._uploads / _LOADS),
             log=options.log,
             quiet_start=quiet_start,
@@ -201,6 +201,7 @@ class Launcher:
             data_log=options.data_log,
             access=options.access,
             snapshot=str(self._snapshot(revision)) if options.reload else "",
+            settings=options.settings,
         )
         if self._foreground is not None:
             return await self._foreground.start(arguments)

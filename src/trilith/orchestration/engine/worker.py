@@ -53,6 +53,7 @@ from trilith.service import (
     ServiceSpec,
     access_service,
     access_spec,
+    apply_settings,
     deploy_hooks,
     describe,
     load_named,
@@ -104,6 +105,8 @@ class Worker:
         target = load_target(self._arguments.target, folder=here, is_file=is_file)
         forks.end_if_forked()
         root = spec_of(target)
+        settings = self._arguments.settings
+        apply_settings(service_graph(root), settings.services, settings.models)
         access = self._access(is_file)
         roots = self._model_roots(Path(inspect.getfile(root.target)).parent)
         spec = self._spec(root, access)
