@@ -16,6 +16,7 @@ import trilith
 import trilith.runtime
 from trilith import errors
 from trilith.cli.bench import bench
+from trilith.cli.compare import compare
 from trilith.cli.serve import serve
 from trilith.net.grpc import GrpcLimits
 from trilith.net.http1 import HttpLimits
@@ -212,6 +213,16 @@ def test_every_option_of_bench_is_listed():
     listed = {option.split()[0] for row in rows(text) for option in CODE.findall(row[0])}
     expected = {f"--{name.replace('_', '-')}" for name in inspect.signature(bench).parameters if name != "url"}
     assert listed == expected
+
+
+def test_every_option_of_compare_is_listed_with_its_default():
+    text = section("compare.md", "## Options")
+    listed = {option.split()[0]: option for row in rows(text) for option in CODE.findall(row[0])}
+    parameters = {f"--{name.replace('_', '-')}": p for name, p in inspect.signature(compare).parameters.items()}
+    del parameters["--targets"]
+    assert listed.keys() == parameters.keys()
+    assert listed["--concurrency"] == f"--concurrency {parameters['--concurrency'].default}"
+    assert listed["--warmup"] == f"--warmup {parameters['--warmup'].default}"
 
 
 def test_limits_are_those_of_the_servers():

@@ -1,0 +1,227 @@
+"""`trilith compare`: several endpoints under the same load, in turn, and by how much one is better.
+
+Rule 1: only options become a plan here, and a report becomes text. Measuring is `trilith.measure.compare`'s.
+Rule 2: the result goes to standard output, progress to standard error.
+Rule 3: exit status 0: there is a result, "no difference" and "too noisy" included; 1: no round was measured; 130:
+        interrupted. Options that are wrong and targets that do not answer raise a `SetupError`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from trilith.cli.bench import _OR_DASH, _bodies, _existing, _headers, parse_duration_s
+from trilith.cli.named_values import named_targets, value_of, values_of
+from trilith.errors import InvalidConfig, SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trilith.measure.compare import ComparePlan, CompareProgress, CompareReport, Contestant
+
+_ROUNDS: Final = 20
+_ROUNDS_WITH_UNTIL: Final = 400
+
+
+def compare(
+    *targets: str,
+    data: Annotated[tuple[str | Path, ...], Parameter(negative="")] = (),
+    concurrency: int = 8,
+    rounds: int | None = None,
+    round_duration: str | None = None,
+    warmup: str = "200ms",
+    until: str | None = None,
+    method: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    content_type: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    timeout: str = "30s",
+    pid: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    json: Annotated[Path | None, _OR_DASH] = None,
+) -> int:
+    """Compare endpoints under the same load: by how much is one better, and how sure is that?
+
+    The targets take turns in short rounds, so that what slows the machine down slows all of them. The first is the
+    baseline. Ctrl-C shows what was measured so far.
+
+    Parameters
+    ----------
+    targets
+        Two endpoints or more. NAME=URL names one; else they are A, B, C.
+    data
+        A file to send, or JSON text, as for bench. NAME=FILE is for one target alone; so it is with --method,
+        --header, --content-type.
+    concurrency
+        Requests in flight, of one target at a time.
+    rounds
+        How many rounds; 20, or at most 400 with --until.
+    round_duration
+        Time measured of each target in each round: 500ms, 5s. By default chosen by how long answers take.
+    warmup
+        Time of load before that, each time.
+    until
+        Go on until the interval of the throughput's ratio is at most that wide: 15%.
+    method
+        HTTP method; POST with data, GET without.
+    header
+        A header to send, NAME:VALUE.
+    content_type
+        Content type of the data; by default from the file's extension, JSON for text.
+    timeout
+        Time after which a request without an answer counts as failed.
+    pid
+        NAME=PID: process id of a target's server on this machine: its CPU time a request is compared too.
+    json
+        Write the whole comparison to this file as JSON; - is standard output, instead of the tables.
+    """
+    from trilith.measure.compare import ComparePlan
+
+    named = named_targets(targets)
+    names = [name for name, _ in named]
+    _check_pids(names, pid)
+    plan = ComparePlan(
+        contestants=tuple(
+            _contestant(name, url, names, tuple(map(str, data)), method, header, content_type, pid)
+            for name, url in named
+        ),
+        concurrency=_concurrency(concurrency),
+        rounds=rounds if rounds is not None else _ROUNDS if until is None else _ROUNDS_WITH_UNTIL,
+        until_width=None if until is None else parse_share("--until", until),
+        round_s=None if round_duration is None else parse_duration_s("--round-duration", round_duration),
+        warmup_s=parse_duration_s("--warmup", warmup),
+        timeout_s=parse_duration_s("--timeout", timeout),
+    )
+    return _run(plan, json)
+
+
+def parse_share(option: str, text: str) -> float:
+    """Reads `15%`, `15` or `0.15`.
+
+    Raises:
+        InvalidConfig: it is none of them.
+    """
+    number = text.strip().removesuffix("%").strip()
+    try:
+        value = float(number)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1000:
+        raise InvalidConfig(f"{option} {text!r}: expected a share like 15%")
+    return value / 100 if text.strip().endswith("%") or value >= 1 else value
+
+
+def _contestant(
+    name: str,
+    url: str,
+    names: Sequence[str],
+    data: Sequence[str],
+    method: Sequence[str],
+    header: Sequence[str],
+    content_type: Sequence[str],
+    pid: Sequence[str],
+) -> Contestant:
+    from trilith.measure import Target
+    from trilith.measure.compare import Contestant
+
+    target = Target.parse(url)
+    own_method = value_of("--method", name, names, method)
+    own_type = value_of("--content-type", name, names, content_type)
+    try:
+        bodies, body_names = _bodies(target, values_of(name, names, data), own_type, own_method)
+    except SetupError as error:
+        raise type(error)(f"{name}: {error.message}") from error
+    own_pid = value_of("--pid", name, names, pid)
+    return Contestant(
+        name=name,
+        target=target,
+        method=own_method.upper() if own_method is not None else ("POST" if bodies else "GET"),
+        bodies=bodies,
+        body_names=body_names,
+        headers=_headers(values_of(name, names, header)),
+        server_pid=None if own_pid is None else _existing(int(own_pid)),
+    )
+
+
+def _check_pids(names: Sequence[str], pids: Sequence[str]) -> None:
+    for value in pids:
+        name, _, number = value.partition("=")
+        if name not in names or not number.isdecimal():
+            raise InvalidConfig(f"--pid {value}: expected NAME=PID with the name of a target ({', '.join(names)})")
+
+
+def _concurrency(number: int) -> int:
+    if not 1 <= number <= 10_000:
+        raise InvalidConfig(f"--concurrency {number}: expected a whole number from 1 to 10000")
+    return number
+
+
+def _run(plan: ComparePlan, json: Path | None) -> int:
+    import uvloop
+
+    from trilith.measure.compare import Comparing
+
+    progress = _ProgressLine() if sys.stderr.isatty() else None
+    comparing = Comparing(plan, progress)
+    try:
+        comparing.look()
+        uvloop.run(comparing.run())
+    except ProcessLookupError as error:
+        raise SetupError(f"--pid: {error}; the process ended while it was measured") from error
+    except KeyboardInterrupt:
+        pass  # the report says so: what was measured until then stays
+    finally:
+        if progress is not None:
+            progress.clear()
+    report = comparing.report()
+    _write(report, json)
+    if report.interrupted:
+        return 130
+    return 0 if report.rounds else 1
+
+
+class _ProgressLine:
+    """Whose turn it is and what is known so far, on standard error; drawn by hand, as that of bench."""
+
+    _WIDTH: Final = 20
+
+    def __init__(self) -> None:
+        self._drawn = (-1, "", -1.0)
+
+    def __call__(self, progress: CompareProgress) -> None:
+        number, name, at_s = self._drawn
+        if (number, name) == (progress.round_number, progress.name) and 0 <= progress.elapsed_s - at_s < 0.2:
+            return
+        self._drawn = (progress.round_number, progress.name, progress.elapsed_s)
+        done = min(self._WIDTH, int(self._WIDTH * progress.elapsed_s / progress.length_s))
+        bar = "█" * done + "·" * (self._WIDTH - done)
+        place = f"round {progress.round_number} of {progress.rounds}" if progress.round_number else "warming up"
+        ratio = progress.ratio
+        known = "" if ratio is None else f"throughput {ratio.ratio:.2f} x ({ratio.low:.2f} to {ratio.high:.2f})"
+        sys.stderr.write(f"\r\x1b[2K{place}  {progress.name} {bar} {known}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Takes the line away."""
+        sys.stderr.write("\r\x1b[2K")
+        sys.stderr.flush()
+
+
+def _write(report: CompareReport, json: Path | None) -> None:
+    from rich.console import Console
+
+    from trilith.measure.compare import comparison_to_json, render_comparison
+
+    if json is not None:
+        content = comparison_to_json(report)
+        if str(json) == "-":
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+            return
+        try:
+            json.write_bytes(content)
+        except OSError as error:
+            raise SetupError(f"{json}: the report cannot be written: {error.strerror}") from error
+    Console(highlight=False).print(render_comparison(report))

@@ -1,0 +1,172 @@
+"""From rounds to a report. Pure.
+
+Rule 1: a round counts for a figure when both have it. What was left out is said.
+Rule 2: doubts are found here, not by the reader: failures, limits, a generator at its end, a noisy machine.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from trilith.measure.compare import sentences
+from trilith.measure.compare.plan import ComparePlan
+from trilith.measure.compare.results import METRICS, THROUGHPUT, Comparison, Metric, Round, Standing
+from trilith.measure.compare.span_differences import floor_differences, span_differences
+from trilith.measure.results import LevelResult
+from trilith.measure.statistics import (
+    Noise,
+    RatioEstimate,
+    Verdict,
+    judge,
+    noise_of,
+    paired_ratio,
+    too_noisy,
+)
+
+_FAILED_SHARE: Final = 0.01
+_LIMITED: Final = ("status 429", "status 503", "RESOURCE_EXHAUSTED")
+_DRIFT: Final = 0.2
+_ENOUGH_FOR_DRIFT: Final = 6
+_SIZE_CHANGE: Final = 1.2
+
+
+def compare_rounds(plan: ComparePlan, rounds: Sequence[Round], round_s: float) -> tuple[Comparison, ...]:
+    """Every contestant beside the first; empty without a round."""
+    if not rounds:
+        return ()
+    baseline = plan.contestants[0].name
+    found = []
+    for index, contestant in enumerate(plan.contestants[1:], start=1):
+        ratios = {metric.key: ratio for metric in METRICS if (ratio := ratio_of(rounds, index, metric)) is not None}
+        floors, spans = floor_differences(rounds, index), span_differences(rounds, index)
+        throughput = ratios.get(THROUGHPUT.key)
+        found.append(
+            Comparison(
+                baseline=baseline,
+                other=contestant.name,
+                ratios=ratios,
+                verdict=Verdict.UNCLEAR if throughput is None else judge(throughput, matters=sentences.MATTERS),
+                noisy=throughput is None or too_noisy(throughput),
+                sentence=sentences.result(baseline, contestant.name, ratios, floors, spans, round_s),
+                floors=floors,
+                spans=spans,
+            )
+        )
+    return tuple(found)
+
+
+def ratio_of(rounds: Sequence[Round], other: int, metric: Metric) -> RatioEstimate | None:
+    """The ratio of one figure over the rounds in which both have it; None when there is none, or too few answers."""
+    baselines, others, first = [], [], []
+    for each in rounds:
+        before, after = _value(each.levels[0], metric), _value(each.levels[other], metric)
+        if before is not None and after is not None:
+            baselines.append(before)
+            others.append(after)
+            first.append(each.order.index(0) < each.order.index(other))
+    if not baselines or 2 * len(baselines) < len(rounds):
+        return None
+    return paired_ratio(baselines, others, baseline_first=first)
+
+
+def standings_of(plan: ComparePlan, rounds: Sequence[Round]) -> tuple[Standing, ...]:
+    """Every contestant by itself."""
+    found = []
+    for index, contestant in enumerate(plan.contestants):
+        levels = [each.levels[index] for each in rounds]
+        errors: Counter[str] = Counter()
+        for level in levels:
+            errors.update(level.errors)
+        figures = {}
+        for metric in METRICS:
+            values = [value for level in levels if (value := _value(level, metric)) is not None]
+            if values:
+                figures[metric.key] = statistics.median(values)
+        used = [level.server_cpu_s / level.duration_s for level in levels if level.server_cpu_s is not None]
+        found.append(
+            Standing(
+                name=contestant.name,
+                url=contestant.target.url,
+                figures=figures,
+                answers=sum(level.latency.count for level in levels),
+                failed=errors.total(),
+                errors=dict(errors.most_common()),
+                noise=_noise(levels),
+                cores=statistics.fmean(used) if used else None,
+            )
+        )
+    return tuple(found)
+
+
+def doubts(rounds: Sequence[Round], standings: Sequence[Standing]) -> Iterator[str]:
+    """What a reader must know before believing the figures."""
+    for index, standing in enumerate(standings):
+        levels = [each.levels[index] for each in rounds]
+        yield from _failures(standing)
+        silent = sum(1 for level in levels if not level.latency.count)
+        if silent:
+            yield f"{standing.name}: no good answer in {silent} of {len(levels)} rounds; these count for nothing."
+        yield from _sizes(standing.name, levels)
+        if standing.noise is not None and abs(standing.noise.drift) > _DRIFT and len(levels) >= _ENOUGH_FOR_DRIFT:
+            yield (
+                f"{standing.name} drifted by {standing.noise.drift:+.0%} from the first round to the last. Rounds take"
+                " out what all share; a server that changes by itself is another matter."
+            )
+    yield from _generator([level for each in rounds for level in each.levels])
+
+
+def _value(level: LevelResult, metric: Metric) -> float | None:
+    if level.latency.count < metric.fewest_answers:
+        return None
+    value = metric.value(level)
+    return value if value is not None and value > 0 else None
+
+
+def _noise(levels: Sequence[LevelResult]) -> Noise | None:
+    rates = [level.requests_per_s for level in levels if level.requests_per_s > 0]
+    return noise_of(rates) if len(rates) >= 2 else None
+
+
+def _failures(standing: Standing) -> Iterator[str]:
+    share = standing.failed / max(1, standing.failed + standing.answers)
+    if not standing.failed:
+        return
+    kinds = ", ".join(f"{count:,} x {kind}" for kind, count in standing.errors.items())
+    yield f"{standing.name}: {standing.failed:,} failed requests ({share:.1%}): {kinds}."
+    limited = sum(count for kind, count in standing.errors.items() if kind.startswith(_LIMITED))
+    if limited > standing.failed / 2 and share > _FAILED_SHARE:
+        yield (
+            f"{standing.name} turns requests away: its throughput is what its limit allows, not what it could do. Raise"
+            " the limit, or lower --concurrency."
+        )
+    elif share > _FAILED_SHARE:
+        yield f"{standing.name}: only good answers count; failing may be quicker or slower than answering."
+
+
+def _sizes(name: str, levels: Sequence[LevelResult]) -> Iterator[str]:
+    sizes = [
+        level.received_bytes / level.latency.count for level in levels if level.latency.count >= 20 and not level.failed
+    ]
+    if len(sizes) >= 2 and max(sizes) > _SIZE_CHANGE * min(sizes) and max(sizes) - min(sizes) > 64:
+        yield (
+            f"{name}: the answers changed their size from round to round, from {min(sizes):,.0f} to {max(sizes):,.0f}"
+            " bytes in the mean: not every round did the same work."
+        )
+
+
+def _generator(levels: Sequence[LevelResult]) -> Iterator[str]:
+    spoiled = sum(1 for level in levels if level.spoiled)
+    contended = sum(1 for level in levels if level.generator.contended and not level.spoiled)
+    if spoiled:
+        yield (
+            f"SPOILED: in {spoiled} of {len(levels)} measurements the generator used its whole core and set the pace:"
+            " the true ratio is further from 1 than the one shown."
+        )
+    if 2 * contended > len(levels):
+        yield (
+            "The generator waited for a core: it and the servers share them. Latencies include that wait, and ratios"
+            " are drawn towards 1 by what the generator itself takes."
+        )

@@ -1,0 +1,165 @@
+"""`trilith compare` against servers that answer as told."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from waiting import wait_until
+
+from trilith.cli import main
+from trilith.cli.compare import compare
+from trilith.errors import InvalidConfig, SetupError
+
+QUICK = {"rounds": 4, "round_duration": "150ms", "warmup": "20ms", "concurrency": 2}
+RUN = """
+import sys
+from trilith.cli.compare import compare
+sys.exit(compare(*sys.argv[1:], round_duration="50ms", warmup="0s", rounds=1000))
+"""
+
+
+class Scripted(BaseHTTPRequestHandler):
+    """Takes as many milliseconds as the path says. Of `/limited` every second answer is a 429; `/dies` has 60 in all."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_GET(self):
+        self.server.answered += 1
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        place = self.path.strip("/")
+        if place.isdecimal():
+            time.sleep(int(place) / 1000)
+        status = 429 if place == "limited" and self.server.answered % 2 else 404 if place == "missing" else 200
+        if place == "dies":
+            time.sleep(0.01)
+            self.server.died_answers += 1
+            if self.server.died_answers > 60:  # more than a look at it takes: two at a time for 170 ms
+                self.close_connection = True
+                return
+        body = b'{"done": true}' if place != "long" else b'{"done": true, "text": "%s"}' % (b"x" * 500)
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+class QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+    answered = died_answers = 0
+
+    def handle_error(self, *_):
+        """Connections that the generator drops at the end of a level are none."""
+
+
+@contextmanager
+def serving():
+    with QuietServer(("127.0.0.1", 0), Scripted) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+@pytest.fixture
+def server():
+    with serving() as running:
+        yield running
+
+
+def url(server, path):
+    return f"http://127.0.0.1:{server.server_address[1]}/{path}"
+
+
+def test_what_waits_five_times_as_long_is_found_slower(server, tmp_path, capsys):
+    code = compare(
+        f"waits={url(server, 50)}",
+        url(server, 10),
+        data=("{}",),
+        pid=(f"waits={os.getpid()}",),
+        json=tmp_path / "c.json",
+        **QUICK,
+    )
+    assert code == 0
+    said = capsys.readouterr().out
+    assert "B has " in said
+    assert "x the throughput of waits" in said
+    document = json.loads((tmp_path / "c.json").read_bytes())
+    assert document["comparisons"][0]["verdict"] == "higher"
+    there, back = ["waits", "B"], ["B", "waits"]
+    assert [each["order"] for each in document["rounds"]] == [there, back, back, there]
+    assert {each["waits"]["cpu"] is None for each in document["rounds"]} == {False}
+    assert {each["B"]["cpu"] is None for each in document["rounds"]} == {True}
+
+
+def test_a_wanted_width_ends_it_early(server, capfdbinary):
+    targets = (url(server, 20), url(server, 20))
+    options = ("--until", "200%", "--rounds", "60", "--round-duration", "50ms", "--warmup", "0s", "--concurrency", "2")
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", *targets, *options, "--json", "-"])
+    assert ended.value.code == 0
+    document = json.loads(capfdbinary.readouterr().out)
+    assert 8 <= len(document["rounds"]) < 60
+    assert [each["other"] for each in document["comparisons"]] == ["B"]
+
+
+def test_answers_and_limits_are_told(server, capsys):
+    assert compare(url(server, "5"), f"other={url(server, 'long')}", url(server, "limited"), data=("{}",), **QUICK) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "The answers differ in form: A gives status 200, 14 bytes, {done: true or false}; other gives" in said
+    assert "C turns requests away" in said
+
+
+def test_who_dies_ends_the_comparison_with_what_is_known(server, capsys):
+    assert compare(url(server, "5"), f"other={url(server, 'dies')}", data=("{}",), **{**QUICK, "rounds": 50}) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "other gave no good answer in 2 rounds in a row" in said
+
+
+def test_who_is_not_there_is_told_by_name(server):
+    with pytest.raises(SetupError, match="old: nothing listens"):
+        compare(f"new={url(server, 5)}", "old=http://127.0.0.1:1/", method=("GET",))
+    with pytest.raises(SetupError, match=r"B: GET .* status 404"):
+        compare(url(server, 5), url(server, "missing"), method=("GET",))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"pid": ("12",)}, "NAME=PID"),
+        ({"until": "wide"}, "expected a share"),
+        ({"concurrency": 0}, "from 1 to 10000"),
+        ({"method": ("GET", "POST")}, "given 2 times"),
+        ({"round_duration": "soon"}, "expected a time"),
+    ],
+)
+def test_options_that_mean_nothing(server, options, said):
+    with pytest.raises(InvalidConfig, match=said):
+        compare(url(server, 1), url(server, 1), **{"method": ("GET",), **options})
+
+
+def test_an_interrupt_shows_the_rounds_so_far(server):
+    running = subprocess.Popen(
+        [sys.executable, "-c", RUN, url(server, 1), url(server, 1)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wait_until(lambda: server.answered > 600 or running.poll() is not None)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=20)
+    assert running.returncode == 130, err
+    assert b"Interrupted after" in out
+    assert b"Traceback" not in err
