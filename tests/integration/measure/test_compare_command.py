@@ -26,7 +26,7 @@ sys.exit(compare(*sys.argv[1:], round_duration="50ms", warmup="0s", rounds=1000)
 
 
 class Scripted(BaseHTTPRequestHandler):
-    """Takes as many milliseconds as the path says. Of `/limited` every second answer is a 429; `/dies` has 60 in all."""
+    """Takes the milliseconds of its path. Of `/limited` every second answer is a 429; `/dies` has 60 of them."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
