@@ -39,21 +39,22 @@ serve: install ## The OCR example on http://127.0.0.1:8000 until Ctrl-C; ARGS="-
 
 test: dev ## Checks, unit and integration tests: what CI runs.
 	$(MAKE) --no-print-directory check
-	$(BIN)/python -m pytest tests/unit -n 2 -q
+	$(BIN)/python -m pytest tests/unit -n 3 --dist worksteal -q
 	$(BIN)/python -m pytest tests/integration -n 2 -q -m "not full"
 
-test-unit: dev ## The unit tests alone (some minutes on two cores).
-	$(BIN)/python -m pytest tests/unit -n 2 -q
+test-unit: dev ## The unit tests alone (half a minute on two cores).
+	$(BIN)/python -m pytest tests/unit -n 3 --dist worksteal -q
 
 test-full: torch ## Everything, long and many-process tests included.
 	$(MAKE) --no-print-directory check
-	TRILITH_EXAMPLES=thorough $(BIN)/python -m pytest tests -n 2 -q
+	TRILITH_EXAMPLES=thorough $(BIN)/python -m pytest tests/unit tests/integration -n 2 -q
 
-check: dev ## Lint, format, types, import contracts.
+check: dev ## Lint, format, types, import contracts and what else is seen in the sources alone.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest tests/architecture -q
 
 format: dev ## Rewrite the files in the project's format.
 	$(BIN)/ruff check --fix .

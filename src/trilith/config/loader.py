@@ -26,6 +26,7 @@ ValueT = TypeVar("ValueT")
 
 _MERGE: Final = "tag:yaml.org,2002:merge"  # what `<<` is: the keys of another mapping, unless they stand here too
 _LONGEST_VALUE: Final = 100
+_DEEPEST: Final = 64  # levels of lists and mappings; a configuration has five
 _FLOAT: Final = "tag:yaml.org,2002:float"
 _POWER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+\Z")
 _POWER_BEGINS: Final = "-+.0123456789"
@@ -41,8 +42,23 @@ _UNKNOWN: Final = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
 class _StrictLoader(yaml.SafeLoader):
     """The safe loader, but a key that stands twice is an error and not the last one's value.
 
-    Whatever it raises for a value is a `YAMLError` with the value's place.
+    Whatever it raises for a value is a `YAMLError` with the value's place. What is nested too deeply is refused where it
+    becomes so: PyYAML takes a time that grows by the square of the depth, and Python's stack ends.
     """
+
+    def fetch_flow_collection_start(self, token_class: type[yaml.Token]) -> None:
+        self._refuse_depth(self.flow_level)
+        super().fetch_flow_collection_start(token_class)
+
+    def add_indent(self, column: int) -> bool:
+        self._refuse_depth(len(self.indents))
+        return bool(super().add_indent(column))
+
+    def _refuse_depth(self, depth: int) -> None:
+        if depth >= _DEEPEST:
+            raise yaml.scanner.ScannerError(
+                None, None, f"it is nested too deeply; at most {_DEEPEST} levels can be read", self.get_mark()
+            )
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:

@@ -115,14 +115,12 @@ def test_what_h11_rejects_is_rejected(name: str, before: bytes, method: bytes, p
     assert sum(item.complete for item in seen) == 1, "only the request before it may be taken for whole"
 
 
-@settings(max_examples=66)
 @given(st.lists(st.binary(max_size=60), max_size=5), st.lists(requests(), max_size=2))
 def test_no_bytes_break_the_reader(noise: list[bytes], messages: list[bytes]) -> None:
     _, refused, reader = read(*messages, *noise)
     assert refused is None or reader.stopped
 
 
-@settings(max_examples=66)
 @given(requests(), st.integers(0, 10_000), st.binary(min_size=1, max_size=3))
 def test_no_damage_breaks_the_reader(message: bytes, place: int, damage: bytes) -> None:
     at = place % len(message)

@@ -60,4 +60,4 @@ class WheelMachine(RuleBasedStateMachine):
 
 
 TestWheel = WheelMachine.TestCase
-TestWheel.settings = settings(max_examples=100, stateful_step_count=30)
+TestWheel.settings = settings(stateful_step_count=30)

@@ -26,7 +26,7 @@ def test_a_folder_with_anything_in_it(tmp_path):
     (tmp_path / "odd" / "self").symlink_to("self")
     (tmp_path / "odd" / "up").symlink_to(".")
     os.mkfifo(tmp_path / "odd" / "pipe")
-    (tmp_path / "bad").symlink_to("/")
+    (tmp_path / "bad").symlink_to("/dev")
     loads = Loads()
     models = NodeModels(loads)
 

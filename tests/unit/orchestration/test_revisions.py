@@ -176,5 +176,5 @@ class Changes(RuleBasedStateMachine):
         assert self.revisions.wanted.number >= self.revisions.serving.number
 
 
-Changes.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+Changes.TestCase.settings = settings(stateful_step_count=40)
 TestChanges = Changes.TestCase

@@ -238,7 +238,7 @@ class RouterMachine(RuleBasedStateMachine):
 
 
 TestRouter = RouterMachine.TestCase
-TestRouter.settings = settings(max_examples=60, stateful_step_count=40)
+TestRouter.settings = settings(stateful_step_count=40)
 
 
 def _call(of, **given):

@@ -295,7 +295,7 @@ class World(RuleBasedStateMachine):
 
 
 TestSupervision = World.TestCase
-TestSupervision.settings = settings(max_examples=60, stateful_step_count=40)
+TestSupervision.settings = settings(stateful_step_count=40)
 
 
 def supervised(**given) -> Supervision[str]:

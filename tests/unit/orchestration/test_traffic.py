@@ -227,7 +227,7 @@ class TrafficMachine(RuleBasedStateMachine):
 
 
 TestTraffic = TrafficMachine.TestCase
-TestTraffic.settings = settings(max_examples=60, stateful_step_count=40)
+TestTraffic.settings = settings(stateful_step_count=40)
 
 
 def test_a_batched_call_waits_elsewhere_unless_another_revision_makes_it():

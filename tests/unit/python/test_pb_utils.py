@@ -57,17 +57,6 @@ def test_dlpack_has_no_text():
         pb_utils.Tensor("x", np.array([b"a"], object)).to_dlpack()
 
 
-def test_bf16_leaves_and_enters_by_dlpack_alone():
-    torch = pytest.importorskip("torch")
-    source = torch.tensor([1.5, -2.0], dtype=torch.bfloat16)
-    tensor = pb_utils.Tensor.from_dlpack("x", source)
-    assert tensor.triton_dtype() == 14
-    assert tensor.array.dtype == np.uint16
-    with pytest.raises(pb_utils.TritonModelException, match="bf16"):
-        tensor.as_numpy()
-    assert torch.equal(torch.from_dlpack(tensor), source)
-
-
 def test_request_gives_what_came():
     head = RequestHead([], ("y",), "id-1", {"key": 1}, 42, 5000, 0, 1)
     request = pb_utils.InferenceRequest.received(head, [pb_utils.Tensor("x", np.ones(1))], lambda: True)

@@ -404,4 +404,4 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(max_examples=60, stateful_step_count=40)
+TestHistory.settings = settings(stateful_step_count=40)

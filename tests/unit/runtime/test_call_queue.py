@@ -200,7 +200,7 @@ class CallQueueMachine(RuleBasedStateMachine):
 
 
 TestCallQueue = CallQueueMachine.TestCase
-TestCallQueue.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestCallQueue.settings = settings(stateful_step_count=30, deadline=None)
 
 
 @given(st.integers(0, 40), st.booleans(), st.sets(st.integers(0, 39)))

@@ -65,7 +65,8 @@ def test_a_root_goes_before_the_path():
         ("x: !!timestamp foo", "line 1, column 4: 'foo' is no timestamp"),
         ("!!int foo: 1", "line 1, column 1: 'foo' is no int"),
         ("a: &x [*x]", "line 1, column 4: found unconstructable recursive node"),
-        ("[" * 5_000, "nested too deeply"),
+        ("[" * 5_000, "line 1, column 65: it is nested too deeply; at most 64 levels"),
+        ("- " * 5_000, "nested too deeply"),
     ],
 )
 def test_wrong_yaml_is_refused_with_its_place(text, says):

@@ -134,34 +134,3 @@ def test_every_number_goes_in_and_out(array):
     written, length = codec.encode(array)
     back = triton.InferenceServerClient.parse_response_body(written, header_length=length).as_numpy("result")
     assert np.array_equal(back, array, equal_nan=array.dtype.kind == "f")
-
-
-def test_tensors_of_torch_are_arrays(call_once):
-    torch = pytest.importorskip("torch")
-
-    class Tensors:
-        @trilith.api
-        def add(self, x: torch.Tensor, y: float = 1.0) -> torch.Tensor:
-            x += y  # a tensor may be written to
-            return x.requires_grad_()
-
-        @trilith.api
-        async def typed(
-            self, x: Annotated[torch.Tensor, trilith.DType("float32"), trilith.Shape(2)]
-        ) -> list[torch.Tensor]:
-            assert x.dtype is torch.float32
-            return [x, x.t()]
-
-        @trilith.api
-        def odd(self, x: list[torch.Tensor]) -> torch.Tensor:
-            return x[0].to(torch.bfloat16)
-
-    service = trilith.service(Tensors)
-    assert call_once(service, "add", b'{"x": [1.5, 2]}').body == b"[2.5,3.0]"
-    assert call_once(service, "typed", b'{"x": [1, 2]}').body == b"[[1.0,2.0],[1.0,2.0]]"
-    with pytest.raises(InvalidInput, match=r"shape \(2,\), got \(3,\)"):
-        call_once(service, "typed", b'{"x": [1, 2, 3]}')
-    with pytest.raises(InvalidInput, match="numbers that torch has"):
-        call_once(service, "add", b'{"x": ["a"]}')
-    with pytest.raises(Exception, match=r"BFloat16.*convert it, as by .float"):
-        call_once(service, "odd", b'{"x": [[1.0]]}', debug=True)

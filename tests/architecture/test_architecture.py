@@ -11,7 +11,7 @@ from pathlib import Path
 import trilith
 
 ROOT = Path(trilith.__file__).parent
-PYPROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+PYPROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
 FLOORS = ("net", "runtime", "service", "orchestration", "measure", "cli")
 # What other floors may import of a floor: its front (""), and what is a front of its own.
 FRONTS = {
