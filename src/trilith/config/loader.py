@@ -42,8 +42,8 @@ _UNKNOWN: Final = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
 class _StrictLoader(yaml.SafeLoader):
     """The safe loader, but a key that stands twice is an error and not the last one's value.
 
-    Whatever it raises for a value is a `YAMLError` with the value's place. What is nested too deeply is refused where it
-    becomes so: PyYAML takes a time that grows by the square of the depth, and Python's stack ends.
+    Whatever it raises for a value is a `YAMLError` with the value's place. What is nested too deeply is refused where
+    it becomes so: PyYAML takes a time that grows by the square of the depth, and Python's stack ends.
     """
 
     def fetch_flow_collection_start(self, token_class: type[yaml.Token]) -> None:

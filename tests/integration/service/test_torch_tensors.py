@@ -4,9 +4,9 @@ from typing import Annotated
 
 import numpy as np
 import pytest
-from hosted_service import call_hosted
 
 import trilith
+from hosted_service import call_hosted
 from trilith.errors import InvalidInput
 from trilith.runtime.backends.python import pb_utils
 

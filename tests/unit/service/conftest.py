@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from hosted_service import Hosted, call_hosted, run_hosted
 
 
