@@ -56,7 +56,6 @@ _NEEDLESS: Final = {
     "--metrics-interval-ms": "metrics are read when they are asked for",
     "--min-supported-compute-capability": "models run on the CPU",
     "--model-load-gpu-limit": "models run on the CPU",
-    "--model-namespacing": "a name that stands in two repositories is an error",
     "--pinned-memory-pool-byte-size": "models run on the CPU",
     "--rate-limit": "there is no rate limiter yet",
     "--rate-limit-resource": "there is no rate limiter yet",

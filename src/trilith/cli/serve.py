@@ -56,6 +56,7 @@ def serve(
     disable_auto_complete_config: Annotated[bool, Parameter(negative="")] = False,
     metrics_config: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     gpu_instances_on_cpu: Annotated[bool, Parameter(negative="")] = False,
+    model_namespacing: Annotated[bool, Parameter(negative="")] = False,
     drain_timeout_s: float = 30.0,
     unresponsive_timeout_s: float = 30.0,
     stream_keep_alive_s: float = 15.0,
@@ -158,6 +159,8 @@ def serve(
         `SETTING=VALUE`: which metrics of models there are, `summary_latencies=true`. May be repeated.
     gpu_instances_on_cpu
         Run models whose configuration asks for a GPU on a CPU, instead of refusing them.
+    model_namespacing
+        Several repositories may hold models of one name; a request finds a name that one loaded model has.
     drain_timeout_s
         Seconds that requests in flight get after Ctrl-C or SIGTERM.
     unresponsive_timeout_s
@@ -264,6 +267,7 @@ def serve(
         ("--load-model", bool(load_model), False),
         ("--load-on-demand", load_on_demand, False),
         ("--exit-on-error", exit_on_error, False),
+        ("--model-namespacing", model_namespacing, False),
         ("--allow-sagemaker", allow_sagemaker, False),
         ("--allow-vertex-ai", allow_vertex_ai, False),
     ):
@@ -326,6 +330,11 @@ def serve(
         raise InvalidConfig(
             f"--load-on-demand needs --model-control-mode none, got {model_control_mode}: "
             "requests decide what is loaded"
+        )
+    if load_on_demand and model_namespacing:
+        raise InvalidConfig(
+            "--model-namespacing goes without --load-on-demand: a request for a name cannot say which of two models it "
+            "would load"
         )
     if max_loaded_models and not load_on_demand:
         raise InvalidConfig(f"--max-loaded-models {max_loaded_models} needs --load-on-demand")
@@ -413,6 +422,7 @@ def serve(
             disable_auto_complete_config=disable_auto_complete_config,
             metrics_config=metrics_config,
             gpu_instances_on_cpu=gpu_instances_on_cpu,
+            model_namespacing=model_namespacing,
         ),
         protocol=ProtocolOptions(
             compat=compat == "triton",

@@ -83,6 +83,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
         metrics_config: which metrics with Triton's names there are, as typed; see `metrics_config.py`.
         gpu_instances_on_cpu: whether a model whose configuration asks for a GPU is run on a CPU, instead of refused.
         model_settings: by model, keys of its `model.yaml` that stand before what its configuration says.
+        model_namespacing: whether several repositories may hold models of one name. A request finds a name that only
+            one loaded model has.
     """
 
     mode: ControlMode = ControlMode.NONE
@@ -102,6 +104,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     metrics_config: tuple[str, ...] = ()
     gpu_instances_on_cpu: bool = False
     model_settings: dict[str, dict[str, Any]] = {}
+    model_namespacing: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in RANGES.items():
@@ -112,6 +115,11 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
         read_metrics_config(self.metrics_config)
         if self.on_demand and self.mode is not ControlMode.NONE:
             raise InvalidConfig(f"on_demand: requests decide what is loaded, so mode must be none, got {self.mode}")
+        if self.on_demand and self.model_namespacing:
+            raise InvalidConfig(
+                "model_namespacing: a request for a name cannot say which of two models it would load, so on_demand "
+                "must be off"
+            )
         if not is_config_name(self.config_name):
             raise InvalidConfig(f"config_name: must be a file's name without its ending, got {self.config_name!r}")
 

@@ -13,13 +13,14 @@ from typing import Final
 
 from trilith.core.load_options import ControlMode
 from trilith.errors import UnknownReference
+from trilith.runtime.naming import keys_of, name_of
 from trilith.runtime.spec import InstanceConfig, ModelSpec, VersionPolicy
 
 ALL: Final = "*"
 """Stands for every model in a list of names."""
 
 Listing = Mapping[str, str]
-"""The models of all repositories: a fingerprint of what each one's folder holds, by name."""
+"""The models of all repositories: a fingerprint of what each one's folder holds, by key; see `naming`."""
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """Files by path below a folder: size in bytes, time of change in ns, inode."""
@@ -39,7 +40,7 @@ def at_start(
     """The models to load when the runtime starts.
 
     Args:
-        now: names in the repositories.
+        now: keys of the models in the repositories.
         mode: who decides.
         wanted: names that were asked for, `*` for all; None for what the mode does by itself.
         on_demand: whether requests decide.
@@ -51,10 +52,11 @@ def at_start(
         return () if mode is ControlMode.EXPLICIT or on_demand else tuple(now)
     if ALL in wanted:
         return tuple(now)
-    for name in wanted:
-        if name not in now:
+    meant = {name: [name] if name in now else keys_of(name, now) for name in wanted}
+    for name, keys in meant.items():
+        if not keys:
             raise UnknownReference(f"model '{name}' is in none of the repositories; they hold {_shown(now)}")
-    return tuple(dict.fromkeys(wanted))
+    return tuple(key for keys in meant.values() for key in keys)
 
 
 def decide(before: Listing, now: Listing, mode: ControlMode) -> Changes:
@@ -123,6 +125,6 @@ def _essence(standing: Standing) -> tuple[ModelSpec, Stamp]:
     return replace(standing.spec, instances=instances, versions=VersionPolicy()), standing.shared
 
 
-def _shown(names: Collection[str]) -> str:
-    listed = sorted(names)
+def _shown(keys: Collection[str]) -> str:
+    listed = sorted({name_of(key) for key in keys})
     return (", ".join(listed[:20]) + (f" and {len(listed) - 20} more" if len(listed) > 20 else "")) or "none"

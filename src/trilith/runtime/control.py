@@ -23,6 +23,7 @@ from trilith.runtime.fingerprint import Fingerprints
 from trilith.runtime.keeper import ModelKeeper
 from trilith.runtime.life import ModelState
 from trilith.runtime.loading import LoadFailed
+from trilith.runtime.naming import in_order, keys_of, name_of, shown
 from trilith.runtime.overrides import Override
 from trilith.runtime.remembered import LoadMemory
 from trilith.runtime.repository import NoVersion
@@ -94,13 +95,14 @@ class RepositoryControl:
             UnknownReference: a repository is no folder.
         """
         models = self._keeper.models
-        names = set(models)
+        keys = set(models)
         if self._lists_all and not ready_only:
-            names.update(await asyncio.to_thread(self._keeper.roots.find))
+            keys.update(await asyncio.to_thread(self._keeper.roots.find))
         entries: list[dict[str, str]] = []
-        for name in sorted(names):
-            handles = models[name].handles if name in models else []
-            doing = self._keeper.doing(name)
+        for key in in_order(keys):
+            name = name_of(key)
+            handles = models[key].handles if key in models else []
+            doing = self._keeper.doing(key)
             if not handles and not ready_only:
                 loading = {"version": "", "state": str(ModelState.LOADING), "reason": doing} if doing else {}
                 entries.append({"name": name, **loading})
@@ -118,7 +120,10 @@ class RepositoryControl:
 
     def is_ready(self, name: str, version: str) -> bool:
         """Whether a version of a model may be called, or any of them where `version` is ""."""
-        model = self._keeper.models.get(name)
+        try:
+            model = self._keeper.models.get(self._keeper.key(name))
+        except InvalidInput:  # the name stands for several
+            return False
         handles = model.handles if model is not None else []
         return any(handle.ready and version in ("", handle.version) for handle in handles)
 
@@ -133,11 +138,23 @@ class RepositoryControl:
         """
         self._check(name)
         override = Override.read(name, parameters)
-        task = self._errands.begin(self._load(name, override))
+        if not self._keeper.roots.namespaces or (override is not None and override.brings_files):
+            await self._load_one(name, override)
+            return
+        found = await asyncio.to_thread(self._keeper.roots.find)
+        keys = keys_of(name, {*found, *self._keeper.keys(name)}) or [name]
+        loads = (self._load_one(key, Override.read(name, parameters)) for key in keys)
+        results = await asyncio.gather(*loads, return_exceptions=True)
+        for error in results:
+            if error is not None:
+                raise error
+
+    async def _load_one(self, key: str, override: Override | None) -> None:
+        task = self._errands.begin(self._load(key, override))
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            if self._keeper.queued(name):
+            if self._keeper.queued(key):
                 task.cancel()
             raise
 
@@ -152,11 +169,12 @@ class RepositoryControl:
             ModelControlDisabled: clients do not decide here.
         """
         self._check(name)
-        if name not in self._keeper.models:
-            if name not in await asyncio.to_thread(self._keeper.roots.find):
+        keys = self._keeper.keys(name)
+        if not keys:
+            if not keys_of(name, await asyncio.to_thread(self._keeper.roots.find)):
                 raise UnknownModel(f"failed to unload '{name}', Request for unknown model: '{name}' is not found")
             return
-        await self._errands.run(self._unload(name))
+        await asyncio.gather(*(self._errands.run(self._unload(key)) for key in list(keys)))
 
     def _check(self, name: str) -> None:
         if not name.strip():
@@ -166,41 +184,42 @@ class RepositoryControl:
         if self._mode is not ControlMode.EXPLICIT:
             raise ModelControlDisabled(self._mode)
 
-    async def _unload(self, name: str) -> None:
+    async def _unload(self, key: str) -> None:
         try:
-            await self._keeper.unload(name, on_taken=lambda: self._errands.begin(self._note(name)))
+            await self._keeper.unload(key, on_taken=lambda: self._errands.begin(self._note(key)))
         finally:
-            await self._note(name)
+            await self._note(key)
 
-    async def _note(self, name: str, holds: Callable[[], bool] = lambda: True) -> None:
-        await self._memory.note(name, self._keeper.models.get(name), holds=holds)
+    async def _note(self, key: str, holds: Callable[[], bool] = lambda: True) -> None:
+        await self._memory.note(key, self._keeper.models.get(key), holds=holds)
 
-    async def _load(self, name: str, override: Override | None) -> None:
-        note = functools.partial(self._note, name, holds=lambda: self._keeper.open)  # else nobody unloaded what is gone
+    async def _load(self, key: str, override: Override | None) -> None:
+        note = functools.partial(self._note, key, holds=lambda: self._keeper.open)  # else nobody unloaded what is gone
         try:
             if override is not None:
                 await asyncio.to_thread(override.write, self._memory.folder)
             try:
-                await self._load_with(name, override, lambda: self._errands.begin(note()))
+                await self._load_with(key, override, lambda: self._errands.begin(note()))
             finally:
                 await note()
         except BaseException:
-            model = self._keeper.models.get(name)
+            model = self._keeper.models.get(key)
             if override is not None and (model is None or model.override is not override):
                 await asyncio.to_thread(override.close)
             raise
 
-    async def _load_with(self, name: str, override: Override | None, on_serving: Callable[[], object]) -> None:
+    async def _load_with(self, key: str, override: Override | None, on_serving: Callable[[], object]) -> None:
+        name = name_of(key)
         if override is None or override.folder is None:
-            known = self._keeper.models.get(name)
+            known = self._keeper.models.get(key)
             found = await asyncio.to_thread(self._keeper.roots.find)
-            if name not in found and (known is None or known.path is None):
+            if key not in found and (known is None or known.path is None):
                 raise SetupError(
                     f"failed to load '{name}', failed to poll from model repository: there is no folder of that "
                     f"name in {self._keeper.roots}"
                 )
         try:
-            handles = await self._keeper.load(name, override=override, on_serving=on_serving)
+            handles = await self._keeper.load(key, override=override, on_serving=on_serving)
         except LoadFailed as error:
             if override is not None and all(isinstance(cause, InvalidConfig) for cause in error.causes):
                 raise InvalidInput(error.message) from error  # what the client's configuration says is not so
@@ -236,8 +255,8 @@ class RepositoryControl:
             return []
         changes = decide(self._acted_upon, now, self._mode)
         self._acted_upon = now
-        loads = [self._obey(self._keeper.load(name), f"'{name}' cannot be loaded") for name in changes.load]
-        unloads = [self._obey(self._keeper.unload(name), f"'{name}' cannot be unloaded") for name in changes.unload]
+        loads = [self._obey(self._keeper.load(key), f"{shown(key)} cannot be loaded") for key in changes.load]
+        unloads = [self._obey(self._keeper.unload(key), f"{shown(key)} cannot be unloaded") for key in changes.unload]
         return [self._errands.begin(work) for work in (*loads, *unloads)]
 
     async def _poll_for_ever(self) -> None:
@@ -260,4 +279,4 @@ class RepositoryControl:
         found = self._keeper.roots.find(whole=self._mode is ControlMode.POLL)
         if self._mode is not ControlMode.POLL:
             return dict.fromkeys(found, "")
-        return {name: self._fingerprints.of(folders) for name, folders in found.items()}
+        return {key: self._fingerprints.of(folders) for key, folders in found.items()}

@@ -27,6 +27,7 @@ class ModelHandle:
 
     Attributes:
         name: the model's name.
+        namespace: the repository that it is of, where those are namespaces; else "".
         version: the version; "" when the model could not even be planned.
         state: where it is in its life.
         reason: why it is in that state; "" when there is nothing to say.
@@ -54,6 +55,7 @@ class ModelHandle:
         "max_batch_size",
         "metadata",
         "name",
+        "namespace",
         "outputs",
         "platform",
         "reason",
@@ -63,9 +65,17 @@ class ModelHandle:
     )
 
     def __init__(
-        self, config: ModelSpec, version: str, siblings: list[ModelHandle], *, platform: str = "", filename: str = ""
+        self,
+        config: ModelSpec,
+        version: str,
+        siblings: list[ModelHandle],
+        *,
+        platform: str = "",
+        filename: str = "",
+        namespace: str = "",
     ) -> None:
         self.name = config.name
+        self.namespace = namespace
         self.version = version
         self.config = config
         self.platform = config.platform or platform

@@ -33,6 +33,7 @@ from trilith.runtime.kept import Model, collector, count, forget, new_handle, re
 from trilith.runtime.life import ModelEvent, ModelState
 from trilith.runtime.load_threads import STOPPED, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
+from trilith.runtime.naming import ambiguous, keys_of, name_of, shown
 from trilith.runtime.overrides import Override
 from trilith.runtime.planning import plan_load
 from trilith.runtime.repository import ModelPlan
@@ -67,13 +68,13 @@ class ModelKeeper:
         rules: how it loads.
 
     Attributes:
-        models: by name.
-        routes: what serves a model's version, "" for the one that serves by default. Replaced, never changed.
+        models: by key; see `naming`.
+        routes: what serves a name's version, "" for the one that serves by default. Replaced, never changed.
         threads: the threads that load; set by the runtime while it runs.
         planners: those that look what there is to load, which must not wait for loads; set by the runtime, too.
         open: whether models may be loaded.
         starting: whether they soon may: the repositories are being looked at.
-        awaited: names of models that are loaded at the start, while that goes on.
+        awaited: keys of models that are loaded at the start, while that goes on.
     """
 
     threads: LoadThreads
@@ -100,11 +101,12 @@ class ModelKeeper:
         self._clock = clock
         self._rules = rules
         self._numbers = itertools.count()
+        self._keys: dict[str, list[str]] = {}  # by name
         self._errands = Errands()
 
     async def load(
         self,
-        name: str,
+        key: str,
         path: Path | None = None,
         override: Override | None = None,
         *,
@@ -120,15 +122,19 @@ class ModelKeeper:
             Conflict: it was unloaded meanwhile, or a later load took this one's place.
         """
         self.check_open()
-        if name not in self.models:
+        name = name_of(key)
+        model = self.models.get(key)
+        if model is None:
             self._make_room()
-        model = self.models.setdefault(name, Model())
+            model = self.models[key] = Model(key)
+            self._keys.setdefault(name, []).append(key)
         model.path = path or model.path
         model.sent = override is not None and override.folder is not None
         attempt = Attempt(next(self._numbers), name, self._clock.now(), on_serving)
         model.attempts.append(attempt)
+        self._name_changed(key)
         try:
-            await self._errands.run(self._attempt(model, name, attempt, override))
+            await self._errands.run(self._attempt(model, attempt, override))
         except asyncio.CancelledError:
             attempt.leave(Cancelled(f"failed to load '{name}', {_GONE}"))
             if model.loading is not None and model.loading.given_up:
@@ -138,7 +144,7 @@ class ModelKeeper:
             raise
         return model.handles
 
-    async def unload(self, name: str, *, on_taken: Callable[[], object] = lambda: None) -> None:
+    async def unload(self, key: str, *, on_taken: Callable[[], object] = lambda: None) -> None:
         """Stops serving a model, after what is in flight has ended. One that is being loaded is not waited for.
 
         `on_taken`: called when nothing new is served, though what is in flight did not end yet.
@@ -146,7 +152,7 @@ class ModelKeeper:
         Raises:
             UnknownModel: there is none of that name.
         """
-        model = self.models.get(name)
+        model, name = self.models.get(key), name_of(key)
         if model is None:
             self.refuse_unknown(name, "")
         model.newest = next(self._numbers)
@@ -156,11 +162,11 @@ class ModelKeeper:
         # What serves now is taken at once: a load that comes while it drains brings what no earlier unload means.
         retired, model.served, model.standing = model.served, {}, None
         override, model.override = model.override, None
-        self._route(name)
         for handle in (handles := list(model.handles)):
             handle.became(ModelEvent.RETIRED)
+        self._route(name)
         earlier = set(model.retiring)
-        task = self._errands.begin(self._retire(name, retired, handles, override, earlier, began_at))
+        task = self._errands.begin(self._retire(key, retired, handles, override, earlier, began_at))
         model.retiring.add(task)
         task.add_done_callback(model.retiring.discard)
         on_taken()
@@ -184,23 +190,41 @@ class ModelKeeper:
         for model in self.models.values():
             await forget(model.override)
 
-    def busy(self, name: str) -> bool:
+    def keys(self, name: str) -> list[str]:
+        """Those that a name stands for, unloaded ones among them."""
+        return self._keys.get(name, [])
+
+    def key(self, name: str) -> str:
+        """The model that a client means by a name, or the name where there is none.
+
+        Raises:
+            InvalidInput: it stands for several.
+        """
+        if not self.roots.namespaces:
+            return name
+        known = self.keys(name)
+        counting = [key for key in known if self.models[key].counts]
+        if len(counting) > 1:
+            raise ambiguous(name, len(counting))
+        return (counting or known or [name_of(name)])[0]
+
+    def busy(self, key: str) -> bool:
         """Whether requests wait or run, or it is being loaded."""
-        model = self.models.get(name)
+        model = self.models.get(key)
         return model is not None and (bool(model.attempts) or not all(each.idle for each in model.served.values()))
 
-    def queued(self, name: str) -> bool:
+    def queued(self, key: str) -> bool:
         """Whether a model is being loaded, of which nothing has begun: only its folder may have been looked at."""
-        model = self.models.get(name)
+        model = self.models.get(key)
         return (
             model is not None
             and bool(model.attempts)
             and not any(attempt.serves or attempt.begun_in(self.threads) for attempt in model.attempts)
         )
 
-    def doing(self, name: str) -> str:
+    def doing(self, key: str) -> str:
         """What is being done to load a model, and for how long; "" for nothing."""
-        model = self.models.get(name)
+        model = self.models.get(key)
         attempts = [] if model is None else [model.loading] if model.loading is not None else model.attempts
         return attempts[0].doing(self._clock.now()) if attempts else ""
 
@@ -211,8 +235,13 @@ class ModelKeeper:
             NoReadyReplica: it is being looked at, for the first time.
             UnknownModel: otherwise.
         """
-        model = self.models.get(name)
-        if (name in self.awaited or (model is not None and model.attempts)) and not (model and model.handles):
+        key = self.key(name)
+        model = self.models.get(key)
+        if (
+            key in self.awaited
+            or (self.roots.namespaces and keys_of(name, self.awaited))
+            or (model is not None and model.attempts)
+        ) and not (model and model.handles):
             raise NoReadyReplica(f"Request for unknown model: '{name}' is not at ready state: it is about to be loaded")
         if model is not None and version:
             known = ", ".join(handle.version for handle in model.handles) or "none"
@@ -221,7 +250,7 @@ class ModelKeeper:
             )
         raise UnknownModel(
             f"Request for unknown model: '{name}' is not found; the models here are "
-            f"{', '.join(sorted(known for known, each in self.models.items() if each.handles)) or 'none'}"
+            f"{', '.join(sorted({name_of(known) for known, each in self.models.items() if each.handles})) or 'none'}"
         )
 
     def check_open(self) -> None:
@@ -238,38 +267,43 @@ class ModelKeeper:
 
     def _make_room(self) -> None:
         """Forgets the first of those models that clients sent and that are gone: they may send ever new names."""
-        gone = [name for name, model in self.models.items() if model.gone]
-        for name in gone[: len(gone) - MOST_GONE + 1] if len(gone) >= MOST_GONE else ():
-            del self.models[name]
+        gone = [key for key, model in self.models.items() if model.gone]
+        for key in gone[: len(gone) - MOST_GONE + 1] if len(gone) >= MOST_GONE else ():
+            del self.models[key]
+            self._keys[name_of(key)].remove(key)
+            if not self._keys[name_of(key)]:
+                del self._keys[name_of(key)]
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
-    async def _attempt(self, model: Model, name: str, attempt: Attempt, override: Override | None) -> None:
+    async def _attempt(self, model: Model, attempt: Attempt, override: Override | None) -> None:
         error: BaseException | None = None
         try:
-            await self._load(model, name, attempt, override)
+            await self._load(model, attempt, override)
         except BaseException as raised:
             error = raised
-            self._tell_failure(model, name, attempt, raised, of_files=override is None)
+            self._tell_failure(model, attempt, raised, of_files=override is None)
             raise
         finally:
             model.attempts.remove(attempt)
+            self._name_changed(model.key)
             model.loading = None if model.loading is attempt else model.loading
             attempt.end(error)
 
-    async def _load(self, model: Model, name: str, attempt: Attempt, override: Override | None) -> None:
+    async def _load(self, model: Model, attempt: Attempt, override: Override | None) -> None:
+        name = name_of(model.key)
         try:
             look = functools.partial(
                 attempt.run,
                 self.planners,
-                functools.partial(plan_load, self.roots, self._kinds, name, model.path, override, self._rules),
+                functools.partial(plan_load, self.roots, self._kinds, model.key, model.path, override, self._rules),
                 what=f"model '{name}'",
                 timeout_s=self._rules.timeout_s,
             )
             plan, standing = await retried(attempt, self._rules, look)
         except TrilithError as error:
             if not model.served and not attempt.given_up and model.loading is None and attempt.number > model.newest:
-                model.handles[:] = [unavailable_handle(name, error, model.handles)]
+                model.handles[:] = [unavailable_handle(model.key, error, model.handles)]
             raise
         attempt.standing = standing
         same = model.loading
@@ -322,39 +356,39 @@ class ModelKeeper:
         self._switch(model, plan, step, handles, brought, takeover)
         for version, failure in failures.items():
             handles[version].became(ModelEvent.FAILED, str(failure))
-            _log.error("a version of model '%s' is unavailable: %s", plan.spec.name, failure)
+            _log.error("a version of model %s is unavailable: %s", shown(model.key), failure)
         model.standing = standing
         for version in takeover.served:
             again, load_s = " again" if version in takeover.retired else "", brought.versions[version].load_s
-            _log.info("model '%s' version %s is loaded%s, in %.2f s", plan.spec.name, version, again, load_s)
+            _log.info("model %s version %s is loaded%s, in %.2f s", shown(model.key), version, again, load_s)
         for version in set(takeover.retired) - set(model.served):
-            _log.info("model '%s' version %s serves no more", plan.spec.name, version)
+            _log.info("model %s version %s serves no more", shown(model.key), version)
         return takeover
 
     def _begin(
         self, model: Model, plan: ModelPlan, step: Reload, handles: dict[str, ModelHandle], takeover: Takeover
     ) -> None:
         def make(version: str, loaded: LoadedVersion) -> ServedModel:
-            counted = collector(model, plan.spec.name, version, keep=self._rules.keep_statistics)
+            counted = collector(model, version, keep=self._rules.keep_statistics)
             return self._serve(handles[version], loaded, counted)
 
         takeover.begin(make)
         if step.resize:
             takeover.resize(plan.spec, {version: model.served[version] for version in step.keep})
 
-    def _tell_failure(self, model: Model, name: str, attempt: Attempt, error: BaseException, *, of_files: bool) -> None:
+    def _tell_failure(self, model: Model, attempt: Attempt, error: BaseException, *, of_files: bool) -> None:
         """Logs why a load failed; what serves on says it too, when the files are why and not what a client sent."""
         if not isinstance(error, Exception) or isinstance(error, Cancelled | Conflict | Draining):
             return
         if not isinstance(error, TrilithError):
-            told = unexpected(f"loading model '{name}'", error)
+            told = unexpected(f"loading model {shown(model.key)}", error)
             for handle in model.handles:
                 if handle.state is ModelState.LOADING and model.loading in (None, attempt):
                     handle.became(ModelEvent.FAILED, told.message)
             return
         state = "cannot be loaded again, and serves on as it was" if model.served else "is unavailable"
         seconds = self._clock.now() - attempt.began_at
-        _log.error("model '%s' %s, after %.2f s: %s", name, state, seconds, error.message)
+        _log.error("model %s %s, after %.2f s: %s", shown(model.key), state, seconds, error.message)
         if of_files:
             for handle in model.handles:
                 if handle.ready:
@@ -385,23 +419,31 @@ class ModelKeeper:
         takeover.retired = {v: each for v, each in model.served.items() if served.get(v) is not each}
         model.served = served
         model.handles[:] = [handles[version] for version in sorted(handles, key=int)]
-        self._route(plan.spec.name)
+        self._route(name_of(model.key))
 
     def _route(self, name: str) -> None:
-        """Lets requests find what serves the model now."""
-        routes = {key: served for key, served in self.routes.items() if key[0] != name}
-        served_versions = self.models[name].served
+        """Lets requests find what serves by a name now."""
+        routes = {at: served for at, served in self.routes.items() if at[0] != name}
+        models = [self.models[key] for key in self.keys(name)]
+        if self.roots.namespaces:
+            models = [model for model in models if model.counts]
+        served_versions = models[0].served if len(models) == 1 else {}
         for version, served in served_versions.items():
             routes[name, version] = served
         if served_versions:
             routes[name, ""] = served_versions[max(served_versions, key=int)]
         self.routes = routes
 
+    def _name_changed(self, key: str) -> None:
+        """Follows what a name stands for: whether a model of it counts has changed."""
+        if self.roots.namespaces:
+            self._route(name_of(key))
+
     # -- the end of what served --------------------------------------------------------------------------------------
 
     async def _retire(
         self,
-        name: str,
+        key: str,
         retired: Mapping[str, ServedModel],
         handles: list[ModelHandle],
         override: Override | None,
@@ -416,4 +458,4 @@ class ModelKeeper:
             handle.became(ModelEvent.UNLOADED)
         if retired:
             seconds = self._clock.now() - began_at
-            _log.info("model '%s' is unloaded (version %s), in %.2f s", name, ", ".join(retired), seconds)
+            _log.info("model %s is unloaded (version %s), in %.2f s", shown(key), ", ".join(retired), seconds)

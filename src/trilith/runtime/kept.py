@@ -13,7 +13,8 @@ from trilith.runtime.attempt import Attempt
 from trilith.runtime.backends import ModelFile
 from trilith.runtime.changes import Standing
 from trilith.runtime.handle import ModelHandle
-from trilith.runtime.life import ModelEvent
+from trilith.runtime.life import ModelEvent, ModelState
+from trilith.runtime.naming import name_of, namespace_of
 from trilith.runtime.overrides import Override
 from trilith.runtime.repository import ModelPlan
 from trilith.runtime.served import ServedModel
@@ -29,6 +30,7 @@ class Model:
     __slots__ = (
         "attempts",
         "handles",
+        "key",
         "loading",
         "newest",
         "override",
@@ -40,7 +42,8 @@ class Model:
         "statistics",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, key: str) -> None:
+        self.key = key
         self.retiring: set[asyncio.Task[None]] = set()  # unloads that wait for what is in flight
         self.attempts: list[Attempt] = []  # those that did not end yet
         self.loading: Attempt | None = None  # the one of them that loads; others only look what there is to load
@@ -52,6 +55,13 @@ class Model:
         self.statistics: dict[str, StatisticsCollector] = {}  # by version; they outlive what they count
         self.standing: Standing | None = None
         self.override: Override | None = None  # its files must stay while it is served
+
+    @property
+    def counts(self) -> bool:
+        """Whether its name stands for it: it is or was to be served, and nobody has unloaded it since."""
+        return bool(self.attempts) or any(
+            not (handle.unloaded or handle.state is ModelState.UNLOADING) for handle in self.handles
+        )
 
     @property
     def gone(self) -> bool:
@@ -81,20 +91,28 @@ async def retire(served: Collection[ServedModel], drain_timeout_s: float) -> Non
 def new_handle(model: Model, plan: ModelPlan, file: ModelFile) -> ModelHandle:
     """The handle of a version that is about to be loaded."""
     filename = file.path.name if file.path is not None else plan.kind.filename
-    return ModelHandle(plan.spec, str(file.version), model.handles, platform=plan.kind.platform, filename=filename)
+    return ModelHandle(
+        plan.spec,
+        str(file.version),
+        model.handles,
+        platform=plan.kind.platform,
+        filename=filename,
+        namespace=namespace_of(model.key),
+    )
 
 
-def unavailable_handle(name: str, error: TrilithError, siblings: list[ModelHandle]) -> ModelHandle:
+def unavailable_handle(key: str, error: TrilithError, siblings: list[ModelHandle]) -> ModelHandle:
     """The handle of a model of which not even the versions are known."""
-    handle = ModelHandle(ModelSpec(name=name), "", siblings)
+    handle = ModelHandle(ModelSpec(name=name_of(key)), "", siblings, namespace=namespace_of(key))
     handle.became(ModelEvent.FAILED, error.message)
     return handle
 
 
-def collector(model: Model, name: str, version: str, *, keep: bool) -> StatisticsCollector:
+def collector(model: Model, version: str, *, keep: bool) -> StatisticsCollector:
     """Where a version that is about to serve is counted: beside what was counted of it before, or anew."""
     before = model.statistics.get(version)
-    return before if before is not None and keep else StatisticsCollector(name, version)
+    new = StatisticsCollector(name_of(model.key), version, namespace=namespace_of(model.key))
+    return before if before is not None and keep else new
 
 
 def count(model: Model, version: str, collector: StatisticsCollector) -> None:

@@ -99,6 +99,11 @@ class Override:
         return cls(name, config, files)
 
     @property
+    def brings_files(self) -> bool:
+        """Whether files were sent, written or not."""
+        return bool(self._files) or self.holder is not None
+
+    @property
     def folder(self) -> Path | None:
         """The model's folder, when files were sent and are written."""
         return None if self.holder is None else self.holder / self._name

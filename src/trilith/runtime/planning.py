@@ -14,6 +14,7 @@ from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Standing
 from trilith.runtime.devices import OPTION
 from trilith.runtime.load_run import LoadRun
+from trilith.runtime.naming import name_of
 from trilith.runtime.overrides import Override
 from trilith.runtime.repository import ModelPlan, plan_model
 from trilith.runtime.roots import Roots
@@ -26,7 +27,7 @@ _log: Final = logging.getLogger("trilith.runtime")
 def plan_load(
     roots: Roots,
     kinds: Mapping[str, BackendKind],
-    name: str,
+    key: str,
     path: Path | None,
     override: Override | None,
     rules: LoadRules,
@@ -37,7 +38,7 @@ def plan_load(
     Args:
         roots: model repositories.
         kinds: backends by name.
-        name: the model's name.
+        key: what the model is known by.
         path: where it lies, when that is not a repository.
         override: what a client sent with the load.
         rules: which of its configurations holds, and how long its loads may take where that says nothing.
@@ -48,31 +49,35 @@ def plan_load(
         SetupError: it is in two, or its configuration is wrong.
     """
     try:
-        return _plan_load(roots, kinds, name, path, override, rules, run)
+        return _plan_load(roots, kinds, key, path, override, rules, run)
     except TrilithError:
         raise
     except Exception as error:  # whatever lies in one model's folder, it is an error of that model
-        raise SetupError(f"model '{name}' cannot be looked at: {named_error(error)}") from error
+        raise SetupError(f"model '{name_of(key)}' cannot be looked at: {named_error(error)}") from error
 
 
 def _plan_load(
     roots: Roots,
     kinds: Mapping[str, BackendKind],
-    name: str,
+    key: str,
     path: Path | None,
     override: Override | None,
     rules: LoadRules,
     run: LoadRun,
 ) -> tuple[ModelPlan, Standing]:
+    name = name_of(key)
     run.enter("looking for its files")
     if override is not None and override.folder is not None:
         path = override.folder
     if path is None:
-        folders = roots.fetch(name, run)
+        folders = roots.fetch(key, run)
         if not folders:
             raise UnknownReference(f"failed to load '{name}', no such model folder in the repositories {roots}")
         if len(folders) > 1:
-            raise SetupError(f"model '{name}' stands in more than one repository: {_joined(folders)}")
+            raise SetupError(
+                f"model '{name}' stands in more than one repository: {_joined(folders)}; rename the folder of one, or "
+                "start the server with --model-namespacing"
+            )
         path = folders[0]
     run.enter("reading its configuration")
     sent = override.spec_of(path, rules.config_name) if override is not None else None

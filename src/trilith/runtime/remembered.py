@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from trilith.runtime.kept import Model
+from trilith.runtime.naming import name_of
 from trilith.runtime.overrides import HOLDER_PREFIX, Override
 
 _log: Final = logging.getLogger("trilith.runtime")
@@ -27,7 +28,7 @@ class RememberedLoad(msgspec.Struct, frozen=True, kw_only=True):
     """What was done with one model last.
 
     Attributes:
-        name: the model's name.
+        name: what the model is known by; see `naming`.
         loaded: whether it is to be loaded; else it was unloaded.
         config: what stands before its configuration, or None.
         holder: the folder of the files that were sent with it, "" when none were.
@@ -42,7 +43,7 @@ class RememberedLoad(msgspec.Struct, frozen=True, kw_only=True):
         """What was sent with the load; `folder` is the memory's."""
         if self.config is None:
             return None
-        return Override(self.name, self.config, {}, holder=folder / self.holder if self.holder else None)
+        return Override(name_of(self.name), self.config, {}, holder=folder / self.holder if self.holder else None)
 
 
 class LoadMemory:

@@ -30,6 +30,7 @@ from trilith.errors import SetupError, UnknownReference
 from trilith.runtime.file_locks import FileLocks, Held
 from trilith.runtime.folders import find_model_folders, find_models
 from trilith.runtime.load_run import LoadRun
+from trilith.runtime.naming import key_of, name_of, namespace_of
 from trilith.runtime.repository import PBTXT, YAML
 
 _log: Final = logging.getLogger("trilith.runtime")
@@ -48,19 +49,24 @@ class Roots:
     Args:
         repositories: in order.
         cache: the folder of mirrors; made when it is needed.
+        namespaces: whether each repository is a namespace of its own; see `naming`.
+
+    Attributes:
+        namespaces: as given.
     """
 
-    def __init__(self, repositories: Sequence[str | Path], cache: Path) -> None:
-        self._remotes: list[_Remote] = []
+    def __init__(self, repositories: Sequence[str | Path], cache: Path, *, namespaces: bool = False) -> None:
+        self.namespaces = namespaces
+        self._remotes: dict[str, _Remote] = {}
         self._folders: list[Path] = []
-        for repository in repositories:
-            if is_remote(str(repository)):
-                remote = _Remote(str(repository), cache)
-                self._remotes.append(remote)
+        given = [str(repository) for repository in repositories]
+        self._shown = list(dict.fromkeys(given)) if namespaces else given
+        for repository in self._shown:
+            if is_remote(repository):
+                remote = self._remotes[repository] = _Remote(repository, cache)
                 self._folders.append(remote.mirror)
             else:
                 self._folders.append(Path(repository))
-        self._shown = [str(repository) for repository in repositories]
         self._told: set[tuple[str, str]] = set()  # what was said already of what is left out
 
     def __str__(self) -> str:
@@ -68,16 +74,22 @@ class Roots:
         return ", ".join(self._shown) or "(none)"
 
     def find(self, *, whole: bool = False) -> dict[str, list[Path]]:
-        """The model folders by name; see `find_models`. Of remote ones the names and configurations, or the `whole`.
+        """The model folders by key; see `find_models`. Of remote ones the names and configurations, or the `whole`.
 
         Raises:
             UnknownReference: a repository is none, or cannot be reached.
             SetupError: there is no room for what must be fetched.
         """
-        for remote in self._remotes:
+        for remote in self._remotes.values():
             for name, why in remote.list(LoadRun(), whole=whole).items():
                 self._leave_out(f"the model '{name}' of {remote.url}", why)
-        return find_models(self._folders, lambda folder, why: self._leave_out(_shown(folder), why))
+        if not self.namespaces:
+            return find_models(self._folders, lambda folder, why: self._leave_out(_shown(folder), why))
+        return {
+            key_of(namespace, name): folders
+            for namespace, root in zip(self._shown, self._folders, strict=True)
+            for name, folders in find_models([root], lambda folder, why: self._leave_out(_shown(folder), why)).items()
+        }
 
     def _leave_out(self, what: str, why: str) -> None:
         """Says so once: models are looked for again and again."""
@@ -89,15 +101,18 @@ class Roots:
         """Whether there is a model of that name, as far as is known without asking what is remote."""
         return bool(find_model_folders(name, self._folders))
 
-    def fetch(self, name: str, run: LoadRun | None = None) -> list[Path]:
+    def fetch(self, key: str, run: LoadRun | None = None) -> list[Path]:
         """The folders of one model with all its files. `run`: the load that wants them; told of each piece that comes.
 
         Raises:
             UnknownReference, SetupError: as above.
         """
-        for remote in self._remotes:
-            remote.list(run or LoadRun(), whole=False, model=name)
-        return find_model_folders(name, self._folders)
+        name, namespace = name_of(key), namespace_of(key)
+        searched = [at for at, shown in enumerate(self._shown) if not self.namespaces or shown == namespace]
+        for at in searched:
+            if (remote := self._remotes.get(self._shown[at])) is not None:
+                remote.list(run or LoadRun(), whole=False, model=name)
+        return find_model_folders(name, [self._folders[at] for at in searched])
 
 
 def _shown(folder: Path) -> str:

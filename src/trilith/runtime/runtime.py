@@ -42,6 +42,7 @@ from trilith.runtime.load_threads import LoadStatistics, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
 from trilith.runtime.looks import Looks
 from trilith.runtime.model_settings import check_model_settings, check_models_known
+from trilith.runtime.naming import in_order, key_of, keys_of, name_of
 from trilith.runtime.on_demand import OnDemand, OnLoaded, Waiter
 from trilith.runtime.outbox import Outbox
 from trilith.runtime.remembered import LoadMemory, RememberedLoad, to_resume
@@ -81,7 +82,7 @@ class Runtime:
             lambda: self.repository, further=self._config.backends, folder=Path(directory) if directory else None
         )
         self._keeper = ModelKeeper(
-            roots=Roots(repositories, cache_root() / "repositories"),
+            roots=Roots(repositories, cache_root() / "repositories", namespaces=self._config.model_namespacing),
             kinds=self._kinds,
             serve=self._serve,
             progress=self._config.progress,
@@ -130,7 +131,7 @@ class Runtime:
         config = self._config
         listing = await self.repository.look()
         if self._has_repositories:
-            check_models_known(config.model_settings, listing)
+            check_models_known(config.model_settings, dict.fromkeys(map(name_of, listing)))
         start = at_start(listing, config.mode, config.load_at_start, on_demand=config.on_demand)
         left = {entry.name: entry for entry in await self._memory.read(start)}
         names = to_resume(start, left.values())
@@ -191,22 +192,24 @@ class Runtime:
 
     def missing(self) -> list[str]:
         """Names of the models that should serve, and of which a version does not."""
-        declared = (handle for handle in self.models() if handle.name in self._declared)
+        declared = (handle for handle in self.models() if key_of(handle.namespace, handle.name) in self._declared)
         return list(dict.fromkeys(handle.name for handle in declared if not (handle.ready or handle.unloaded)))
 
     def models(self) -> list[ModelHandle]:
         """Every version of every model that is known, loaded or not, by name and version."""
-        return [handle for _, model in sorted(self._keeper.models.items()) for handle in model.handles]
+        known = self._keeper.models
+        return [handle for key in in_order(known) for handle in known[key].handles]
 
     def model(self, name: str, version: str = "") -> ModelHandle:
         """One version; without one the highest that is ready, else the highest.
 
         Raises:
             UnknownModel: there is none.
+            InvalidInput: several repositories have a model of that name.
             NoReadyReplica: there is none yet: it is about to be loaded.
             Draining: the runtime was not entered yet, and so has loaded nothing.
         """
-        model = self._keeper.models.get(name)
+        model = self._keeper.models.get(self._keeper.key(name))
         if model is None and not self._started:
             self._keeper.check_open()
         handles = model.handles if model is not None else []
@@ -224,13 +227,15 @@ class Runtime:
 
         Raises:
             UnknownModel: there is no model of that name.
+            InvalidInput: several repositories have one.
             NoReadyReplica: it is about to be loaded.
         """
         known = self._keeper.models
-        if name is not None and name not in known:
+        key = "" if name is None else self._keeper.key(name)
+        if name is not None and key not in known:
             self.model(name)
-        models = known if name is None else {name: known[name]}
-        return [served.statistics() for _, model in sorted(models.items()) for served in model.served.values()]
+        keys = in_order(known) if name is None else [key]
+        return [served.statistics() for key in keys for served in known[key].served.values()]
 
     def learned(self, name: str, version: str = "") -> tuple[LearnedCurve, ...]:
         """What a batch costs by its size, by shape, the shape used last at the end; empty where sizes are not learned.
@@ -245,9 +250,9 @@ class Runtime:
             self._refuse_route(name, version)
         return served.learned()
 
-    def processes(self, name: str, version: str) -> tuple[int, ...]:
+    def processes(self, name: str, version: str, namespace: str = "") -> tuple[int, ...]:
         """The process ids of a version's instances, for those that have a process each; 0 for one that is starting."""
-        model = self._keeper.models.get(name)
+        model = self._keeper.models.get(key_of(namespace, name))
         served = model.served.get(version) if model is not None else None
         return () if served is None else served.processes()
 
@@ -339,12 +344,20 @@ class Runtime:
             SetupError: no version could be loaded. If the model was served before, it still is.
         """
         self._keeper.check_open()
-        self._declared.add(name)
-        try:
-            await self._keeper.load(name, path)
-        except LoadFailed as failed:
-            raise failed.causes[0] from None
+        for key in [name] if path is not None else await self._keys(name):
+            self._declared.add(key)
+            try:
+                await self._keeper.load(key, path)
+            except LoadFailed as failed:
+                raise failed.causes[0] from None
         return self.model(name)
+
+    async def _keys(self, name: str) -> list[str]:
+        """The models that a name stands for, loaded or not."""
+        if not self._keeper.roots.namespaces:
+            return [name]
+        found = await asyncio.to_thread(self._keeper.roots.find)
+        return keys_of(name, {*found, *self._keeper.keys(name)}) or [name]
 
     async def unload(self, name: str) -> None:
         """Stops serving a model, after what is in flight has ended.
@@ -353,20 +366,20 @@ class Runtime:
             UnknownModel: there is none of that name.
         """
         self._keeper.check_open()
-        await self._keeper.unload(name)
+        await asyncio.gather(*(self._keeper.unload(key) for key in self._keeper.keys(name) or [name]))
         if self._demand is not None:
             self._demand.unloaded(name)
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
     async def _load_at_start(
-        self, name: str, remembered: RememberedLoad | None, done: Iterator[int], total: int
+        self, key: str, remembered: RememberedLoad | None, done: Iterator[int], total: int
     ) -> None:
         folder = self._memory.folder
         override = remembered.override(folder) if remembered is not None and folder is not None else None
         with contextlib.suppress(Exception):  # the keeper has logged it, and the model's handle says it
-            await self._keeper.load(name, override=override)
-        self._config.loading(next(done), total, name)
+            await self._keeper.load(key, override=override)
+        self._config.loading(next(done), total, name_of(key))
 
     def _serve(self, handle: ModelHandle, loaded: LoadedVersion, counted: StatisticsCollector) -> ServedModel:
         counted.distributions.keep(

@@ -75,6 +75,7 @@ class ModelStatistics:
         alive: instances that take batches.
         restarts: how often an instance was started again, by why.
         generation: how often the version was loaded. All that is counted here goes on when it is loaded again.
+        namespace: the repository that the model is of, where those are namespaces; else "".
     """
 
     name: str
@@ -100,6 +101,7 @@ class ModelStatistics:
     restarts: Mapping[str, int] = field(default_factory=dict)
     refused: int = 0
     generation: int = 1
+    namespace: str = ""
 
 
 class _BatchSums:
@@ -120,8 +122,9 @@ class StatisticsCollector:
         restarts: of instances of earlier generations.
     """
 
-    def __init__(self, name: str, version: str) -> None:
+    def __init__(self, name: str, version: str, *, namespace: str = "") -> None:
         self._name = name
+        self._namespace = namespace
         self._version = version
         self._last_inference_s = 0.0
         self._successes = self._failures = self._executed = 0
@@ -216,6 +219,7 @@ class StatisticsCollector:
             alive=alive,
             restarts=self.restarts + Counter(restarts or {}),
             generation=self.generation,
+            namespace=self._namespace,
         )
 
 

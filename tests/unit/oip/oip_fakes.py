@@ -26,6 +26,7 @@ class FakeModel:
     load_s = 0.25
     metric_tags = MappingProxyType({})
     recovering = False
+    namespace = ""
     unloaded = False
 
     def __init__(self, name="m", datatype=DataType.FP32):

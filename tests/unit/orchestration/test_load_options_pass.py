@@ -20,6 +20,7 @@ OTHER = {
     "metrics_config": ("summary_latencies=true",),
     "gpu_instances_on_cpu": True,
     "model_settings": {"m": {"instances": 2}},
+    "model_namespacing": True,
     "mode": ControlMode.EXPLICIT,
     "load_at_start": ("a",),
     "on_demand": True,

@@ -22,7 +22,7 @@ def test_a_start_resumes_what_clients_did_last(start, left):
 
 
 def model(override=None, *, served=True):
-    made = Model()
+    made = Model("m")
     made.served = {"1": None} if served else {}
     made.override = override
     return made

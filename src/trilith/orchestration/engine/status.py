@@ -54,7 +54,7 @@ def status_document(
             version=model.version,
             state=str(model.state),
             reason=model.reason,
-            processes=list(runtime.processes(model.name, model.version)),
+            processes=list(runtime.processes(model.name, model.version, model.namespace)),
         )
         for model in runtime.models()
     ]

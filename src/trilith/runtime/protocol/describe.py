@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from trilith.core.tensor import TensorSpec
-from trilith.errors import CapacityError, NoReadyReplica, TrilithError, UnknownModel
+from trilith.errors import CapacityError, InvalidInput, NoReadyReplica, TrilithError, UnknownModel
 from trilith.runtime.statistics import Duration, ModelStatistics
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ async def takes_requests(runtime: RuntimePort, name: str, version: str) -> bool:
     """Whether a model version is ready and says so, or whoever asks for it gets it in a while; see `is_obtainable`."""
     try:
         model = runtime.model(name, version)
+    except InvalidInput:  # the name stands for several
+        return False
     except UnknownModel:
         try:
             return await runtime.obtainable(name)

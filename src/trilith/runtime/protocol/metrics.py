@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trilith.core.metrics_config import MetricsConfig
 from trilith.runtime.distributions import ModelBuckets
 from trilith.runtime.load_threads import LoadStatistics
 from trilith.runtime.protocol.model_families import MODEL_LABELS, ByModel, by_model, per_model
+from trilith.runtime.protocol.namespaced import in_namespaces
 from trilith.runtime.protocol.triton_metrics import load_snapshot, shown_families, with_tags
 from trilith.runtime.statistics import Duration, ModelStatistics
 from trilith.telemetry import Buckets, Reading, Snapshot, Source, snapshots
 
 if TYPE_CHECKING:
-    from trilith.runtime.protocol.port import RuntimePort
+    from trilith.runtime.protocol.port import ModelPort, RuntimePort
 
 
 _OUTCOMES: Final[tuple[tuple[str, Callable[[ModelStatistics], int]], ...]] = (
@@ -49,16 +50,22 @@ def model_source(runtime: RuntimePort, config: MetricsConfig | None = None) -> S
     trilith_model_request_seconds{..., phase}, trilith_model_queue_seconds{..., priority} and trilith_model_batch_rows;
     trilith_model_busy_seconds_total{..., instance}; and trilith_model_loads{state}.
     And Triton's names for what it counts too (`triton_metrics.py`), those that `config` wants, and what models count
-    for themselves.
+    for themselves. Where repositories are namespaces, each of a model's series has the label `namespace` too.
     """
 
     wanted = config or MetricsConfig()
 
+    def families(
+        counted: Sequence[ModelStatistics], models: Sequence[ModelPort], tags: Sequence[str]
+    ) -> list[Snapshot]:
+        of_models = by_model(counted)
+        triton = [*snapshots(shown_families(wanted, time.monotonic()), of_models), load_snapshot(models)]
+        return [*snapshots(_FAMILIES, of_models), *with_tags(triton, models, tags)]
+
     def collect() -> list[Snapshot]:
-        counted, models = by_model(runtime.statistics()), runtime.models()
+        counted, models = runtime.statistics(), runtime.models()
         return [
-            *snapshots(_FAMILIES, counted),
-            *with_tags([*snapshots(shown_families(wanted, time.monotonic()), counted), load_snapshot(models)], models),
+            *in_namespaces(counted, models, families),
             _loads(runtime.load_statistics()),
             *runtime.model_metrics(),
         ]

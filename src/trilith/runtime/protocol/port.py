@@ -32,6 +32,11 @@ class ModelPort(Protocol):
         ...
 
     @property
+    def namespace(self) -> str:
+        """The repository that it is of, where those are namespaces; else ""."""
+        ...
+
+    @property
     def version(self) -> str:
         """This version."""
         ...

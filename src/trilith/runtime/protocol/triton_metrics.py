@@ -166,11 +166,15 @@ _SUMMARY_HELP: Final = {
 }
 
 
-def with_tags(families: Sequence[Snapshot], models: Sequence[ModelPort]) -> list[Snapshot]:
-    """The families with the further labels (`metric_tags`) of the models that have some; "" for those that do not."""
+def tag_names(models: Sequence[ModelPort]) -> tuple[str, ...]:
+    """The further labels (`metric_tags`) that models have."""
+    return tuple(sorted({name for model in models for name in model.metric_tags}))
+
+
+def with_tags(families: Sequence[Snapshot], models: Sequence[ModelPort], names: Sequence[str]) -> list[Snapshot]:
+    """The families with these further labels; "" for models that do not have them."""
     tags = {(model.name, model.version): model.metric_tags for model in models if model.metric_tags}
-    names = tuple(sorted({name for found in tags.values() for name in found}))
-    return [_widened(family, names, tags) for family in families] if names else list(families)
+    return [_widened(family, tuple(names), tags) for family in families] if names else list(families)
 
 
 def _widened(family: Snapshot, names: tuple[str, ...], tags: Mapping[tuple[str, str], Mapping[str, str]]) -> Snapshot:
