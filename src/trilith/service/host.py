@@ -40,6 +40,7 @@ from trilith.service.codecs.request import Arguments
 from trilith.service.command.declared import RUNNING_ATTRIBUTE, URL_ATTRIBUTE
 from trilith.service.command.options import Command
 from trilith.service.command.running import RunningCommand, arguments_of
+from trilith.service.crowding import Crowding
 from trilith.service.depends import Wiring
 from trilith.service.execution import Answer, HostedMethod, ShortWay, answer_meta
 from trilith.service.failure import explain
@@ -98,6 +99,7 @@ class ServiceHost:
         self._batches = BatchExecution(self._fail, self._in_thread)
         self._streams = StreamExecution(self, self._in_thread)
         self._mounts = MountExecution(self._end, self._in_thread, debug=debug, keep_alive_s=stream_keep_alive_s)
+        self.crowding = Crowding(self._active, self._takes_thread)
         self._entered = False
 
     @property
@@ -167,6 +169,7 @@ class ServiceHost:
         """
         ends_at = _now() + timeout_s
         await self.end_calls(timeout_s / 4)
+        self.crowding.close()
         if self._sweep is not None:
             self._sweep.cancel()
         await self._mounts.close(max(0.0, ends_at - _now()) / 2)
@@ -241,6 +244,7 @@ class ServiceHost:
         call.context.temporary_files = self._uploads
         call.context.timeline.stamps.append((STARTED, now))
         call.limit_s, call.waits_since = timeout_s, now
+        self.crowding.watch()
         due_at = call.due_at(now)
         if due_at is not None and due_at < self._sweep_at:
             self._sweep_later(due_at, now)
@@ -317,6 +321,10 @@ class ServiceHost:
                 earliest = min(earliest, due_at)
         if earliest < math.inf:
             self._sweep_later(earliest, now)
+
+    def _takes_thread(self, call: ServiceCall) -> bool:
+        hosted = self._methods.get(call.meta.method)
+        return hosted is not None and not hosted.asynchronous
 
     def _overdue(self, call: ServiceCall) -> DeadlineExceeded:
         mount = self._mounts.find(call)

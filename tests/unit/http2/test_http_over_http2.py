@@ -436,15 +436,15 @@ def test_one_without_requests_gives_way_to_who_comes_and_says_so():
     assert client.server.idle_since is not None
     client.send(client.get())
     assert client.server.idle_since is None
-    state.make_room()
+    state.make_room("")
     assert list(state.connections) == [client.server]
     client.requests[0].respond(200)
     client.written()
     state.now = time.monotonic() + 1
-    state.make_room()
+    state.make_room("")
     assert list(state.connections) == [client.server]
     state.now += 5
-    state.make_room()
+    state.make_room("")
     assert not state.connections
     assert [kind for kind, *_ in client.written()] == [f.GOAWAY]
     assert client.transport.closed
@@ -455,7 +455,7 @@ def test_one_without_requests_gives_way_to_who_comes_and_says_so():
 
 def test_one_that_said_its_settings_alone_gives_way_at_once():
     client = Rest()
-    client.state.make_room()
+    client.state.make_room("")
     assert [kind for kind, *_ in client.written()] == [f.GOAWAY]
     assert client.transport.closed
     assert client.state.counters.refused == {"connections": 1}

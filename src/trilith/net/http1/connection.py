@@ -31,6 +31,7 @@ from trilith.net.http1.address import address_text
 from trilith.net.http1.dispatch import dispatch, give_up, tell_disconnect
 from trilith.net.http1.gate import FULL_READ_BYTES, ReadGate
 from trilith.net.http1.http2_connection import HttpOverHttp2
+from trilith.net.http1.late_body import LateBody
 from trilith.net.http1.outbound import Buffer, Outbound
 from trilith.net.http1.request import HttpRequest, request_of
 from trilith.net.http1.state import AnswerHeaders, ErrorForm, ServerState
@@ -51,6 +52,7 @@ class HttpConnection(asyncio.Protocol):
         "_gate",
         "_head_since",
         "_idle_since",
+        "_late_body",
         "_linger_bytes",
         "_linger_until",
         "_lost",
@@ -95,6 +97,7 @@ class HttpConnection(asyncio.Protocol):
         self._upgrading: HttpRequest | None = None
         self._idle_since = self._read_at = state.now
         self._head_since = 0.0
+        self._late_body: LateBody | None = None
         self.served = False  # whether a head has come
         self._linger_until = 0.0
         self._linger_bytes = 0
@@ -112,7 +115,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self.limits.write_buffer_bytes)
         self.peer = address_text(transport.get_extra_info("peername"))
         if len(state.connections) >= self.limits.max_connections:
-            state.make_room()
+            state.make_room(self.peer)
         if len(state.connections) < self.limits.max_connections:
             state.connections[self] = None
             return
@@ -473,6 +476,7 @@ class HttpConnection(asyncio.Protocol):
     # The end.
 
     def _client_gone(self) -> None:
+        self._late_body = None
         if self._lost:
             return
         self._lost = True
@@ -513,7 +517,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _close(self, *, still_sending: bool) -> None:
         self._reader.stop()
-        self._current = self._reading = None
+        self._current = self._reading = self._late_body = None
         self._waiting.clear()
         if not still_sending or self._lost:
             self._gate.forget()
@@ -540,9 +544,21 @@ class HttpConnection(asyncio.Protocol):
             return None
         return None if self._reader.stopped or self._transport.is_closing() or self.busy else self._idle_since
 
+    @property
+    def late_body(self) -> LateBody | None:
+        """What is known of a body that is slow to come."""
+        late = self._late_body
+        if late is None or late.request is not self._reading or self._gate.paused:
+            return None
+        return None if late.request.awaits_continue or self._reader.endless else late
+
+    silent_since: float | None = None  # the client waits for the server
+
     def give_way(self) -> None:
         """Closes: another needs the place."""
-        if self.secure:  # TLS may take its time to close
+        if self._reading is not None and not self._reader.stopped:
+            self._refuse(refusal.TOO_MANY_CONNECTIONS)
+        elif self.secure:  # TLS may take its time to close
             self.abort()
         else:
             self._transport.close()
@@ -562,6 +578,8 @@ class HttpConnection(asyncio.Protocol):
         """
         limits = self.limits
         self.share.unsent(self._out.unsent_bytes)
+        if self._late_body is not None and self._late_body.request is not self._reading:
+            self._late_body = None
         if not self._out.is_moving(now, limits.write_timeout_s):
             self.state.counters.write_timeouts += 1
             self.abort()
@@ -577,6 +595,8 @@ class HttpConnection(asyncio.Protocol):
                 self._head_since = 0.0
                 self._refuse(refusal.HEAD_TIMEOUT)
         elif self._reading is not None:
+            if self._late_body is None:
+                self._late_body = LateBody(self._reading, since=now)
             patient = self._reading.awaits_continue or self._reader.endless
             if now - self._read_at > limits.body_timeout_s and not patient:
                 self._refuse(refusal.BODY_TIMEOUT)

@@ -18,6 +18,7 @@ from trilith.net.http1.address import address_text
 from trilith.net.http1.dispatch import dispatch, give_up, tell_disconnect
 from trilith.net.http1.http2_exchange import Http2Exchange
 from trilith.net.http1.http2_unwanted import UnwantedBodies
+from trilith.net.http1.late_body import LateBody
 from trilith.net.http1.request import HttpRequest
 from trilith.net.http1.state import ServerState
 from trilith.net.http2_stalls import StallWatch
@@ -67,6 +68,7 @@ class HttpOverHttp2(asyncio.Protocol):
         self._drain_at: float | None = None
         self._refusing = False
         self.served = False
+        self._late_body: LateBody | None = None
 
     # ---- the loop's side
 
@@ -215,6 +217,7 @@ class HttpOverHttp2(asyncio.Protocol):
             request.respond_refusal()
 
     def _gone(self, exchange: Http2Exchange | None) -> None:
+        self._late_body = None
         if exchange is None or exchange.ended:
             return
         request = exchange.request
@@ -265,6 +268,7 @@ class HttpOverHttp2(asyncio.Protocol):
         """The whole answer is on its way."""
         self.share.unsent(self.http2.waiting_bytes)
         exchange = self._exchanges.pop(stream_id, None)
+        self._late_body = None
         if exchange is not None:
             exchange.end()
         self._writer.schedule()
@@ -283,8 +287,24 @@ class HttpOverHttp2(asyncio.Protocol):
             return None
         return self._busy_at
 
+    @property
+    def late_body(self) -> LateBody | None:
+        """Of the bodies that it waits for, when it waits for nothing else: the one that began last."""
+        late = self._late_body
+        if late is None or self._writer.closing or self._refusing:
+            return None
+        waiting = [exchange for exchange in self._exchanges.values() if not exchange.ended and _is_stalled(exchange)]
+        if len(waiting) < len(self._exchanges) or all(exchange.request is not late.request for exchange in waiting):
+            return None
+        return late
+
+    silent_since: float | None = None
+
     def give_way(self) -> None:
         """Tells the client that none of its later requests was begun, and closes."""
+        for exchange in list(self._exchanges.values()):
+            if not exchange.ended:
+                self._refuse(exchange, refusal.TOO_MANY_CONNECTIONS)
         if self.http2.state in _HANDSHAKE or self.secure:  # TLS may take its time to close
             self.abort()
         else:
@@ -335,14 +355,16 @@ class HttpOverHttp2(asyncio.Protocol):
             return
         if self._exchanges:
             self._busy_at = now
+        if self._late_body is not None and (self._late_body.request.complete or self._late_body.request.finished):
+            self._late_body = None
         for exchange in list(self._exchanges.values()):
             if exchange.ended:
                 continue
-            body = exchange.request.inbound
-            stalled = body is not None and not body.complete and not body.full and not body.discarding
-            if exchange.endless:
+            if not _is_stalled(exchange):
                 continue
-            if stalled and not exchange.request.awaits_continue and now - exchange.read_at > limits.body_timeout_s:
+            if self._late_body is None:
+                self._late_body = LateBody(exchange.request, since=now)
+            if now - exchange.read_at > limits.body_timeout_s:
                 self._refuse(exchange, refusal.BODY_TIMEOUT)
         for stream_id in self._unwanted.late(now):
             self._stop_reading(stream_id)
@@ -373,3 +395,11 @@ class HttpOverHttp2(asyncio.Protocol):
             exchange = self._exchanges.get(stream_id)
             if exchange is not None:
                 exchange.room()
+
+
+def _is_stalled(exchange: Http2Exchange) -> bool:
+    """Whether its client is to send more of its body, and nothing else holds it up."""
+    body = exchange.request.inbound
+    if body is None or body.complete or body.full or body.discarding:
+        return False
+    return not exchange.endless and not exchange.request.awaits_continue

@@ -12,6 +12,7 @@ from trilith.net.http1.outbound import Buffer, Outbound
 from trilith.wire.http1 import HttpLimits, ResponseHeads
 
 if TYPE_CHECKING:
+    from trilith.net.http1.late_body import LateBody
     from trilith.net.http1.request import HttpRequest
     from trilith.net.http1.state import AnswerHeaders, ErrorForm, ServerState
 
@@ -201,8 +202,23 @@ class ServedConnection(Protocol):
         """
         ...
 
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+        ...
+
+    @property
+    def late_body(self) -> LateBody | None:
+        """The body that it is reading and that was not here at the last look; None while the server holds it back."""
+        ...
+
+    @property
+    def silent_since(self) -> float | None:
+        """The monotonic instant of the last message, either way, of a websocket; None of anything else."""
+        ...
+
     def give_way(self) -> None:
-        """Closes the idle connection: another needs its place."""
+        """Closes the connection, which is idle, or slow, or silent: another needs its place."""
         ...
 
     @property

@@ -7,10 +7,11 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from trilith.errors import TrilithError
 from trilith.net.held_bytes import HeldBytes
+from trilith.net.http1.giving_way import connection_that_gives_way
 from trilith.net.http1.hangup import HangupWatch
 from trilith.net.http1.statistics import HttpCounters
 from trilith.wire.http1 import HttpLimits, ResponseHeads, refusal
@@ -20,9 +21,6 @@ from trilith.wire.http_status import error_body
 if TYPE_CHECKING:
     from trilith.net.http1.port import ServedConnection
     from trilith.net.http1.request import HttpRequest
-
-_SPARED_S: Final = 5.0
-"""So long a connection that was of use is kept for its next request, though others want its place."""
 
 HttpApp = Callable[["HttpRequest"], Coroutine[Any, Any, None] | None]
 """Answers requests. Called on the loop's thread when a request is complete; for a body that is chunked, awaited by
@@ -131,24 +129,11 @@ class ServerState:
         most = self.limits.max_connections + self.limits.max_turned_away
         return most - len(self.connections) - len(self.turned_away)
 
-    def make_room(self) -> None:
-        """Lets one connection go on which no request is under way, if there is one.
-
-        The oldest of those that never brought a request; else the one that has been idle for longest, of those that
-        have been for some seconds: a client that asks again and again should not find its connection closed each time.
-        """
+    def make_room(self, peer: str) -> None:
+        """Lets one connection go (see `giving_way`) for a client that comes from the address `peer`."""
         if self._none_spare_at == self.now:
             return  # a crowd that comes costs one look a tick
-        spare, latest = None, self.now - _SPARED_S
-        for connection in self.connections:
-            idle_since = connection.idle_since
-            if idle_since is None:
-                continue
-            if not connection.served:
-                spare = connection
-                break
-            if idle_since <= latest:
-                spare, latest = connection, idle_since
+        spare = connection_that_gives_way(self.connections, peer, self.now)
         if spare is None:
             self._none_spare_at = self.now
             return

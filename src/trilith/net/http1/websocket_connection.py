@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _GOING: Final = "the server is stopping"
 _FAILED: Final = "the server failed; its log has the reason under the request id"
+_WANTED: Final = "the server has many connections, and others wait: try again later"
 _FULL: Final = "the server holds all that it may for its clients: try again later"
 
 
@@ -60,12 +61,14 @@ class WebSocketConnection(asyncio.Protocol):
         "_pinged",
         "_request",
         "_rests",
+        "_said_at",
         "_share",
         "_state",
         "_transport",
         "_waiters",
         "code",
         "on_drain",
+        "peer",
         "reason",
     )
 
@@ -84,7 +87,8 @@ class WebSocketConnection(asyncio.Protocol):
         self._held_bytes = 0
         self._waiters = WebSocketWaiters(self._loop)
         self._share = ConnectionShare(state.held)
-        self._heard_at = monotonic()
+        self._heard_at = self._said_at = monotonic()
+        self.peer = request.peer
         self._pinged = self._deaf = self._gone = self._rests = False
         self._close_by = 0.0
         self.code = 0
@@ -112,6 +116,7 @@ class WebSocketConnection(asyncio.Protocol):
         if len(data) >= FULL_READ_BYTES:
             self._gate.rest(self._loop)
         if self._inbox:
+            self._said_at = self._heard_at
             self._waiters.tell_message()
 
     def eof_received(self) -> None:
@@ -209,6 +214,7 @@ class WebSocketConnection(asyncio.Protocol):
         """Sends a message. Whether the client reads fast enough. Does nothing after the end."""
         if self.code:
             return True
+        self._said_at = self._state.now
         made = None if self._deflate is None else self._deflate.compress(payload)
         sent = payload if made is None else made
         self._out.write(wire.message_head(len(sent), text=text, compressed=made is not None), sent)
@@ -301,9 +307,16 @@ class WebSocketConnection(asyncio.Protocol):
     def idle_since(self) -> None:
         """It never is: its silence has bounds of its own."""
 
+    late_body: None = None
+
+    @property
+    def silent_since(self) -> float | None:
+        """Since when no message came or went; None: it is closing."""
+        return None if self.code else self._said_at
+
     def give_way(self) -> None:
-        """See `ServedConnection`."""
-        self.abort()
+        """Closes: another needs the place."""
+        self.close(wire.TRY_LATER, _WANTED)
 
     @property
     def in_flight(self) -> bool:

@@ -2,7 +2,8 @@
 
 Rule 1: no task an exchange; the body feeds the call, and the call's items the answer, by callbacks.
 Rule 2: nothing here holds a whole body. A body that was here with its head goes with it; any other is let in when the
-    replica first asks for it, piece by piece, within the windows that all streams have.
+    replica first asks for it, piece by piece, within the windows that all streams have. A place of the replica is taken
+    when the first of it is here: who announces a body and sends nothing holds up nobody.
 Rule 3: what is true of all answers (access, CORS, limits, request ids, deadlines, logs) is true of these. What frames a
     message, and what every server says of itself, is written by ours: of the replica's headers such are left out.
 """
@@ -57,7 +58,27 @@ class HttpExchanges:
         self._tracer = tracer
 
     def take(self, request: HttpRequest, mount: Mounted, headers: CallHeaders) -> None:
-        """Passes a request on."""
+        """Passes a request on, now or when its body begins to come."""
+        if request.complete or request.awaits_continue or request.switches is not None:
+            self._pass_on(request, mount, headers)
+            return
+
+        def came() -> None:
+            failure = request.body_failure
+            if failure is None and not request.complete and not _has_begun(request):
+                return
+            request.ignore_body()
+            if failure is not None:
+                request.respond_error(failure)
+            else:
+                self._pass_on(request, mount, headers)
+
+        if _has_begun(request):
+            self._pass_on(request, mount, headers)
+        else:
+            request.when_body(came, endless=False)
+
+    def _pass_on(self, request: HttpRequest, mount: Mounted, headers: CallHeaders) -> None:
         whole = request.complete
         body: bytes | memoryview = b""
         if whole:
@@ -83,6 +104,10 @@ class HttpExchanges:
             self._router.submit(call)
         except TrilithError as error:
             self._router.fail(call, error)
+
+
+def _has_begun(request: HttpRequest) -> bool:
+    return request.inbound is not None and request.inbound.buffered > 0
 
 
 def head_of(request: HttpRequest, root_path: str, *, whole: bool) -> ExchangeHead:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trilith.core.header_fields import is_servers_word
-from trilith.errors import Draining, ServiceError, TrilithError
+from trilith.errors import CapacityError, Draining, ServiceError, TrilithError
 from trilith.net.http1 import HttpRequest, WebSocket
 from trilith.net.transport import Buffer, Item
 from trilith.orchestration.engine.calls import PendingCall
@@ -22,7 +22,7 @@ from trilith.orchestration.engine.stream_calls import ItemGate, StreamCall
 from trilith.telemetry import TimelineShelf
 from trilith.wire.exchange import BINARY, SWITCHING, TEXT, pack_close, unpack_answer, unpack_close
 from trilith.wire.http_status import error_body, http_status
-from trilith.wire.websocket import FAILED, GOING_AWAY, NORMAL
+from trilith.wire.websocket import FAILED, GOING_AWAY, NORMAL, TRY_LATER
 
 _PATIENCE_S: Final = 5.0
 _PROTOCOL: Final = b"sec-websocket-protocol"
@@ -123,12 +123,12 @@ class SocketExchangeSink:
         self._end()
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:
-        """It failed: closes with 1011 (1001: it stops), or answers the handshake with the error."""
+        """It failed: closes with 1011 (1001: it stops; 1013: its place is wanted), or answers the handshake."""
         if not self._opened:
             self._http.fail(call, error)
         elif self._socket.closed is None:
             self._request.log_failure(http_status(error), error_body(error, self._request.request_id))
-            self._socket.end(GOING_AWAY if isinstance(error, Draining) else FAILED, error.message)
+            self._socket.end(_close_code(error), error.message)
         self._end()
 
     def _end(self) -> None:
@@ -138,6 +138,12 @@ class SocketExchangeSink:
         self._request.on_disconnect = None
         self._call = self._timer = None
         self._gate.clear()
+
+
+def _close_code(error: TrilithError) -> int:
+    if isinstance(error, Draining):
+        return GOING_AWAY
+    return TRY_LATER if isinstance(error, CapacityError) else FAILED
 
 
 def _is_told_elsewhere(name: bytes) -> bool:

@@ -1,5 +1,6 @@
-"""What a replica tells a gateway of itself, on each connection that it makes (read by `decode_notice`), and the one
-thing that a gateway tells it: that it leaves.
+"""What a replica tells a gateway of itself, on each connection that it makes (read by `decode_notice`).
+
+And what a gateway tells it: that it leaves, and that others wait for places which streams hold.
 """
 
 from __future__ import annotations
@@ -43,6 +44,22 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True, tag="readiness"):
 
 LEAVING: Final = b"leaving"
 """The gateway ends because the server does, not because it died: there is no other one to wait for."""
+
+
+class Crowded(msgspec.Struct, frozen=True, kw_only=True):
+    """From the gateway: calls have waited for a place of the replica for a while.
+
+    Attributes:
+        waiting: whose they are, a name for each (`trilith.core.fair_share`), those that came first before.
+    """
+
+    waiting: list[str]
+
+
+def decode_crowded(notice: bytes) -> Crowded:
+    """The notice, from msgpack."""
+    return msgspec.msgpack.decode(notice, type=Crowded)
+
 
 Notice = Join | Hello | Counted | Readiness
 

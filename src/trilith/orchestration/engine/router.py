@@ -23,6 +23,7 @@ from trilith.orchestration.deadlines import DeadlineWheel
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.batching import BatchQueue
 from trilith.orchestration.engine.calls import LinkedDeployment, PendingCall
+from trilith.orchestration.engine.crowds import Crowds
 from trilith.orchestration.engine.links import ReplicaLink, held_methods
 from trilith.orchestration.engine.stream_calls import ItemCounts, StreamCall
 from trilith.orchestration.health import HealthWatch, is_stuck
@@ -75,6 +76,7 @@ class Router:
         self._batches: dict[tuple[str, str], BatchQueue] = {}
         self._deadlines: DeadlineWheel[PendingCall] = DeadlineWheel(_TICK_S)
         self._rounds = Rounds(granularity_s=_TICK_S, look_s=_LOOK_S, now=self.now())
+        self._crowds = Crowds()
         self._timer: asyncio.TimerHandle | None = None
         self.retried = 0
         self.items: dict[tuple[str, str], ItemCounts] = {}
@@ -357,6 +359,8 @@ class Router:
     def _look_after_replicas(self, now: float) -> None:
         listening_since = self._attention.look(now)
         for deployment in self._traffic.deployments:
+            if deployment.waiting:
+                self._crowds.look(deployment, now)
             for link in (*deployment.replicas, *deployment.standby):
                 # `calls` holds those that somebody waits for; the peer counts those that were taken back as well.
                 stuck = is_stuck(room=link.room, in_flight=link.in_flight, wanted=len(link.calls))

@@ -14,13 +14,23 @@ from typing import Final
 from trilith.core.context import Context
 from trilith.core.foreign import shortened
 from trilith.core.timeline import RECEIVED, Timeline
-from trilith.errors import Cancelled, DeadlineExceeded, Draining, InvalidInput, PayloadTooLarge, TrilithError, wire_code
+from trilith.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    Draining,
+    InvalidInput,
+    PayloadTooLarge,
+    QueueFull,
+    TrilithError,
+    wire_code,
+)
 from trilith.net.transport import Buffer, IncomingCall, IncomingStream
 from trilith.service import MESSAGE_RESULT, PLAIN_RESULT, OnDone, Outcome, ServiceCall, ServiceHost, StreamServiceCall
 from trilith.wire.batches import FLAG_BATCH, BatchItemResult, answers_that_fit, decode_batch, encode_batch
 from trilith.wire.calls import CallMeta, pack_meta, unpack_call
 
 _GIVEN_UP: Final = (Cancelled, DeadlineExceeded)
+_STREAM_GIVEN_UP: Final = (*_GIVEN_UP, QueueFull)
 _PLAIN_META: Final = pack_meta(PLAIN_RESULT)
 _MESSAGE_META: Final = pack_meta(MESSAGE_RESULT)
 
@@ -122,7 +132,7 @@ class _GatewayStream(StreamServiceCall, eq=False, kw_only=True):
         incoming.on_cancel = None
         if not isinstance(outcome, TrilithError):
             incoming.result(pack_meta(outcome), buffers)
-        elif self.working and isinstance(outcome, _GIVEN_UP):
+        elif self.working and isinstance(outcome, _STREAM_GIVEN_UP):
             incoming.give_up(outcome)  # the gateway does not know that the method was late
             self.on_end = lambda: incoming.fail_error(outcome)
         else:

@@ -36,7 +36,7 @@ from trilith.net.transport import LostCall, Peer, connect
 from trilith.orchestration.engine import control
 from trilith.orchestration.engine.control_channel import ControlChannel
 from trilith.orchestration.engine.counting import CountingReplica
-from trilith.orchestration.engine.hello import LEAVING, Hello, Join, Readiness
+from trilith.orchestration.engine.hello import LEAVING, Hello, Join, Readiness, decode_crowded
 from trilith.orchestration.engine.inline import PATIENCE_S, patient_description
 from trilith.orchestration.engine.launch import WorkerArguments
 from trilith.orchestration.engine.process import open_to_agent, raise_descriptor_limit
@@ -269,6 +269,8 @@ class Worker:
     def _noticed(self, notice: bytes) -> None:
         if notice == LEAVING:
             self._link.gateway_leaves()
+        else:
+            self._host.crowding.others_wait(decode_crowded(notice).waiting)
 
     def _disconnected(self, calls: list[LostCall]) -> None:
         self._peer = None

@@ -125,6 +125,7 @@ class SocketExchange(Exchange):
         if self.left:
             raise ClientGone
         await self._room()
+        self._call.sent_item()
         if isinstance(message, str):
             self._call.port.send((message.encode(),), TEXT)
         else:

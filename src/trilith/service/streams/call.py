@@ -49,6 +49,7 @@ class StreamServiceCall(ServiceCall, eq=False, kw_only=True):
             it waits for its caller to take one.
         awaits_caller: whether the method waits for its caller's next item.
         first_item_at, last_item_at: instants of the method's items, 0.0 before.
+        progress: how many items there were, either way.
     """
 
     port: ItemPort
@@ -57,6 +58,7 @@ class StreamServiceCall(ServiceCall, eq=False, kw_only=True):
     awaits_caller: bool = False
     first_item_at: float = 0.0
     last_item_at: float = 0.0
+    progress: int = 0
 
     def due_at(self, now: float) -> float | None:
         """The instant at which its time is over, if nothing happens until then."""
@@ -70,6 +72,8 @@ class StreamServiceCall(ServiceCall, eq=False, kw_only=True):
 
     def waits(self, *, for_caller: bool = False) -> None:
         """Its time runs from now on."""
+        if self.awaits_caller:  # what it waited for is here
+            self.progress += 1
         self.waits_since = time.monotonic()
         self.awaits_caller = for_caller
 
@@ -80,6 +84,7 @@ class StreamServiceCall(ServiceCall, eq=False, kw_only=True):
     def sent_item(self) -> None:
         """An item is on its way; the time to the next one runs."""
         now = self.waits_since = self.last_item_at = time.monotonic()
+        self.progress += 1
         if not self.first_item_at:
             self.first_item_at = now
 
