@@ -19,7 +19,7 @@ FRONTS = {
     "runtime": {"", "protocol", "sources", "sources.console"},
     "service": {"", "client"},
     "orchestration": {""},
-    "measure": {"", "compare"},
+    "measure": {"", "capacity", "compare"},
     "cli": {""},
 }
 # Libraries that bring in an outside world, and the files that may import them.

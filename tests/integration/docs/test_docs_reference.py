@@ -17,6 +17,7 @@ import trilith.runtime
 from trilith import errors
 from trilith.cli.bench import bench
 from trilith.cli.compare import compare
+from trilith.cli.plan import plan
 from trilith.cli.serve import serve
 from trilith.net.grpc import GrpcLimits
 from trilith.net.http1 import HttpLimits
@@ -223,6 +224,12 @@ def test_every_option_of_compare_is_listed_with_its_default():
     assert listed.keys() == parameters.keys()
     assert listed["--concurrency"] == f"--concurrency {parameters['--concurrency'].default}"
     assert listed["--warmup"] == f"--warmup {parameters['--warmup'].default}"
+
+
+def test_every_option_of_plan_is_listed():
+    text = section("capacity.md", "## Options")
+    listed = {option.split()[0] for row in rows(text) for option in CODE.findall(row[0])}
+    assert listed == {f"--{name.replace('_', '-')}" for name in inspect.signature(plan).parameters if name != "source"}
 
 
 def test_limits_are_those_of_the_servers():

@@ -139,12 +139,12 @@ class Comparing:
         """Warms every contestant up and chooses how long a round is; False when it was interrupted."""
         slowest_s = 0.0
         for contestant in self._plan.contestants:
-            length_s = self._plan.round_s or _LOOK_S
+            length_s = min(_LONGEST_LOOK_S, self._plan.round_s or _LOOK_S)
             while True:
                 level = await self._measure(contestant, 0, length_s)
                 if level is None:
                     return False
-                if level.latency.count or level.failed or length_s >= _LONGEST_LOOK_S or self._plan.round_s:
+                if level.latency.count or level.failed or length_s >= _LONGEST_LOOK_S:
                     break
                 length_s = min(_LONGEST_LOOK_S, 3 * length_s)
             self._check_first(contestant, level)

@@ -1,0 +1,225 @@
+"""`trilith plan`: how many replicas and machines a rate takes.
+
+Rule 1: only options become a demand here, and a plan becomes text. Deciding is `trilith.measure.capacity`'s.
+Rule 2: the result goes to standard output, what is being measured to standard error.
+Rule 3: exit status 0: there is a plan; 130: interrupted. Options that are wrong, targets that do not answer and demands
+        that nothing meets raise a `SetupError`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from trilith.cli.bench import _OR_DASH, _bodies, _existing, _headers, parse_duration_s
+from trilith.cli.compare import parse_share
+from trilith.errors import InvalidConfig, SetupError
+
+if TYPE_CHECKING:
+    from trilith.measure import BenchPlan
+    from trilith.measure.capacity import CapacityPlan, Demand, MeasuredPoint
+
+
+def plan(
+    source: str,
+    /,
+    *,
+    rate: float,
+    p99: str | None = None,
+    p95: str | None = None,
+    replicas: int = 1,
+    cores_per_machine: float | None = None,
+    replicas_per_machine: int | None = None,
+    price_per_hour: float | None = None,
+    most_busy: str = "80%",
+    spare: int = 0,
+    data: Annotated[tuple[str | Path, ...], Parameter(negative="")] = (),
+    duration: str = "3s",
+    warmup: str = "500ms",
+    method: str | None = None,
+    header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    content_type: str | None = None,
+    timeout: str = "30s",
+    pid: int | None = None,
+    json: Annotated[Path | None, _OR_DASH] = None,
+) -> int:
+    """Say how many replicas and machines a rate takes, from what was measured of a service.
+
+    Parameters
+    ----------
+    source
+        A report of `trilith bench URL --json FILE` with a level of one request in flight; or the endpoint, which is
+        measured now.
+    rate
+        Requests a second that must be answered.
+    p99
+        The latency that 99 of 100 of them may take: 80ms.
+    p95
+        The same for 95 of 100; give one of the two.
+    replicas
+        How many replicas the measured service has.
+    cores_per_machine
+        Cores of a machine; with --pid, or a report made with it, this says how many replicas it holds.
+    replicas_per_machine
+        How many replicas a machine holds, when you know it.
+    price_per_hour
+        Of one machine, in any currency: what a million requests cost.
+    most_busy
+        The highest utilisation that is planned with.
+    spare
+        Replicas more than the load needs, so that some may fail.
+    data
+        What to send to the endpoint, as for bench.
+    duration
+        Time measured at each level.
+    warmup
+        Time of load before each level that is not measured.
+    method
+        HTTP method; POST with data, GET without.
+    header
+        A header to send, NAME:VALUE.
+    content_type
+        Content type of the data.
+    timeout
+        Time after which a request without an answer counts as failed.
+    pid
+        Process id of the server on this machine: its CPU time a request is measured.
+    json
+        Write the plan to this file as JSON; - is standard output, instead of the table.
+    """
+    from trilith.measure.capacity import fit_service, plan_capacity
+
+    demand = _demand(
+        rate,
+        p99,
+        p95,
+        cores_per_machine,
+        replicas_per_machine,
+        price_per_hour,
+        parse_share("--most-busy", most_busy),
+        spare,
+    )
+    if replicas < 1:
+        raise InvalidConfig(f"--replicas {replicas}: the measured service has one or more")
+    if _is_file(source):
+        points, interrupted = _read(source), False
+    else:
+        points, interrupted = _measure(
+            _bench_plan(source, tuple(map(str, data)), method, header, content_type, duration, warmup, timeout, pid)
+        )
+    if interrupted:
+        return 130
+    _write(plan_capacity(fit_service(points, replicas), demand, replicas), json)
+    return 0
+
+
+def _demand(
+    rate: float,
+    p99: str | None,
+    p95: str | None,
+    cores_per_machine: float | None,
+    replicas_per_machine: int | None,
+    price_per_hour: float | None,
+    most_busy: float,
+    spare: int,
+) -> Demand:
+    from trilith.measure.capacity import Demand
+
+    given = {0.99: p99, 0.95: p95}
+    limits = {fraction: text for fraction, text in given.items() if text is not None}
+    if len(limits) != 1:
+        raise InvalidConfig("give the latency that the requests may take: --p99 80ms, or --p95 80ms")
+    [(fraction, text)] = limits.items()
+    return Demand(
+        rate_per_s=rate,
+        limit_s=parse_duration_s(f"--p{fraction * 100:g}", text),
+        fraction=fraction,
+        most_busy=most_busy,
+        cores_per_machine=cores_per_machine,
+        price_per_hour=price_per_hour,
+        spare=spare,
+        replicas_per_machine=replicas_per_machine,
+    )
+
+
+def _is_file(source: str) -> bool:
+    return "://" not in source and (source.endswith(".json") or Path(source).is_file())
+
+
+def _read(source: str) -> list[MeasuredPoint]:
+    from trilith.measure.capacity import points_of_json
+
+    try:
+        return points_of_json(Path(source).read_bytes(), source)
+    except OSError as error:
+        raise InvalidConfig(f"{source}: cannot be read: {error.strerror}") from error
+
+
+def _bench_plan(
+    url: str,
+    data: tuple[str, ...],
+    method: str | None,
+    header: tuple[str, ...],
+    content_type: str | None,
+    duration: str,
+    warmup: str,
+    timeout: str,
+    pid: int | None,
+) -> BenchPlan:
+    from trilith.measure import BenchPlan, Target
+
+    target = Target.parse(url)
+    bodies, names = _bodies(target, data, content_type, method)
+    return BenchPlan(
+        target=target,
+        method=method.upper() if method is not None else ("POST" if bodies else "GET"),
+        bodies=bodies,
+        body_names=names,
+        headers=_headers(header),
+        duration_s=parse_duration_s("--duration", duration),
+        warmup_s=parse_duration_s("--warmup", warmup),
+        timeout_s=parse_duration_s("--timeout", timeout),
+        server_pid=_existing(pid),
+    )
+
+
+def _measure(bench: BenchPlan) -> tuple[list[MeasuredPoint], bool]:
+    """The measured points, and whether the measurement was interrupted."""
+    import uvloop
+
+    from trilith.measure import preflight
+    from trilith.measure.capacity import measure_service, points_of_levels
+
+    preflight(bench)
+    try:
+        measured = uvloop.run(measure_service(bench, _tell))
+    except ProcessLookupError as error:
+        raise SetupError(f"--pid {bench.server_pid}: the process ended while it was measured") from error
+    except KeyboardInterrupt:
+        return [], True
+    return points_of_levels(measured.levels), measured.interrupted
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"measuring: {words}\n")
+
+
+def _write(found: CapacityPlan, json: Path | None) -> None:
+    from rich.console import Console
+
+    from trilith.measure.capacity import capacity_to_json, render_capacity
+
+    if json is not None:
+        content = capacity_to_json(found)
+        if str(json) == "-":
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+            return
+        try:
+            json.write_bytes(content)
+        except OSError as error:
+            raise SetupError(f"{json}: the plan cannot be written: {error.strerror}") from error
+    Console(highlight=False).print(render_capacity(found))

@@ -1,0 +1,220 @@
+"""The pure parts of a capacity plan: queues, the model of a service, sizes, and what is said of them."""
+
+import heapq
+import io
+import json
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from trilith.errors import InvalidConfig
+from trilith.measure.capacity import (
+    Demand,
+    MeasuredPoint,
+    capacity_sentence,
+    capacity_to_json,
+    fit_service,
+    plan_capacity,
+    points_of_json,
+    render_capacity,
+)
+from trilith.measure.capacity.queueing import Atom, erlang_c, response_quantile_s, waiting
+
+
+def point(concurrency, answered_per_s, *, mean_s=None, rate_per_s=None, spread=1.0, p99_s=None, **options):
+    mean_s = mean_s if mean_s is not None else concurrency / answered_per_s
+    latency = {0.0: mean_s / (1 + spread), 0.5: mean_s, 0.9: mean_s * (1 + spread / 2), 0.99: mean_s * (1 + spread)}
+    latency = {**latency, 0.99: p99_s or latency[0.99], 1.0: 1.2 * (p99_s or latency[0.99])}
+    return MeasuredPoint(
+        concurrency=concurrency,
+        rate_per_s=rate_per_s,
+        answered_per_s=answered_per_s,
+        latency=latency,
+        mean_s=mean_s,
+        answers=5000,
+        **options,
+    )
+
+
+def service(**options):
+    """10 ms a request, four at a time: 400 a second."""
+    points = [point(1, 100, spread=0.1, **options), point(4, 390, spread=0.1, **options), point(16, 400, **options)]
+    return fit_service(points)
+
+
+def demand(**options):
+    return Demand(**{"rate_per_s": 2000.0, "limit_s": 0.08, **options})
+
+
+@given(st.floats(0.01, 0.99))
+def test_erlangs_formula_is_the_known_one_for_one_and_two_servers(busy):
+    assert erlang_c(1, busy) == pytest.approx(busy)
+    assert erlang_c(2, 2 * busy) == pytest.approx(2 * busy**2 / (1 + busy))
+
+
+@given(st.integers(1, 300), st.floats(0.001, 0.999))
+def test_more_servers_at_the_same_utilisation_mean_less_waiting(servers, busy):
+    assert 0 <= erlang_c(servers + 1, busy * (servers + 1)) <= erlang_c(servers, busy * servers) <= 1
+
+
+@pytest.mark.parametrize(("servers", "busy"), [(1, 0.5), (4, 0.6)])
+def test_the_tail_is_that_of_a_simulated_queue(servers, busy):
+    chance = random.Random(4)
+    service_s, now, free, times = 0.01, 0.0, [0.0] * servers, []
+    for _ in range(30_000):
+        now += chance.expovariate(busy * servers / service_s)
+        begins = max(now, heapq.heappop(free))
+        heapq.heappush(free, begins + (took := chance.expovariate(1 / service_s)))
+        times.append(begins + took - now)
+    simulated_s = sorted(times)[int(0.99 * len(times))]
+    atoms = [Atom(-service_s * math.log(1 - (step + 0.5) / 400), 1 / 400) for step in range(400)]
+    model_s = response_quantile_s(atoms, waiting(busy * servers / service_s, servers / service_s, servers, 1.0), 0.99)
+    assert model_s == pytest.approx(simulated_s, rel=0.1)
+
+
+def test_above_the_capacity_waits_are_infinite():
+    assert waiting(101, 100, 2, 1.0).mean_s == math.inf
+    assert response_quantile_s([Atom(0.01, 1.0)], waiting(101, 100, 2, 1.0), 0.99) == math.inf
+
+
+def test_a_service_is_what_was_measured_of_it():
+    model = service(cpu_per_request_s=0.002)
+    assert model.capacity_per_s == 400
+    assert model.servers == 4
+    assert model.mean_s == pytest.approx(0.01, rel=0.1)
+    assert model.cpu_per_request_s == 0.002
+    assert fit_service([point(1, 100), point(16, 400)], replicas=2).capacity_per_s == 200
+
+
+def test_measured_waits_scale_the_model():
+    model = service()
+    textbook_s = model.quantile_s(300, 0.99)
+    measured = fit_service(
+        [point(1, 100, spread=0.1), point(16, 400), point(64, 300, rate_per_s=300.0, p99_s=2 * textbook_s)]
+    )
+    assert measured.measured_waits
+    assert measured.wait_scale > 1.5
+    assert measured.quantile_s(300, 0.99) == pytest.approx(2 * textbook_s, rel=0.01)
+
+
+@settings(max_examples=15)
+@given(st.floats(1, 50_000), st.floats(0.02, 2), st.floats(0.3, 0.95))
+def test_the_plan_keeps_its_bounds_and_one_replica_less_would_not(rate_per_s, limit_s, most_busy):
+    wanted = demand(rate_per_s=rate_per_s, limit_s=limit_s, most_busy=most_busy)
+    plan = plan_capacity(service(), wanted)
+    chosen = plan.chosen
+    assert chosen.fits
+    assert chosen.busy == pytest.approx(rate_per_s / (400 * chosen.replicas))
+    assert chosen.busy <= most_busy + 1e-6
+    assert chosen.tail_s <= limit_s * 1.0001
+    assert plan.highest_rate_per_s >= rate_per_s * (1 - 1e-9)
+    assert plan.replicas_at_less >= chosen.replicas
+    less = [size for size in plan.beside if size.replicas == chosen.replicas - 1]
+    assert all(not size.fits for size in less)
+
+
+@settings(max_examples=15)
+@given(st.floats(1, 20_000), st.floats(1.01, 3))
+def test_more_load_or_less_time_never_takes_fewer_replicas(rate_per_s, factor):
+    plans = [
+        plan_capacity(service(), demand(rate_per_s=rate, limit_s=limit_s)).chosen.replicas
+        for rate, limit_s in ((rate_per_s, 0.08), (rate_per_s * factor, 0.08), (rate_per_s, 0.08 / factor + 0.012))
+    ]
+    assert plans[0] <= plans[1]
+    assert plans[0] <= plans[2] or 0.08 / factor + 0.012 >= 0.08
+
+
+def test_machines_hold_what_they_have_cores_for():
+    model = service(cpu_per_request_s=0.002)  # 0.8 cores when full
+    plan = plan_capacity(model, demand(cores_per_machine=4, price_per_hour=0.2))
+    assert plan.replicas_per_machine == 5
+    assert plan.chosen.machines == math.ceil(plan.chosen.replicas / 5)
+    assert plan.chosen.cores_in_use == pytest.approx(4.0)
+    assert plan.chosen.per_million == pytest.approx(plan.chosen.machines * 0.2 / 3600 / 2000 * 1e6)
+    assert plan_capacity(model, demand(replicas_per_machine=1)).chosen.machines == plan.chosen.replicas
+
+
+def test_spare_replicas_are_on_top():
+    plain, spare = plan_capacity(service(), demand()), plan_capacity(service(), demand(spare=2))
+    assert spare.chosen.replicas == plain.chosen.replicas + 2
+    assert spare.highest_rate_per_s == plain.highest_rate_per_s
+    assert "2 of them spare" in capacity_sentence(spare)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"limit_s": 0.005}, "no number of replicas gives p99 5ms"),
+        ({"rate_per_s": 1e9}, "more than 100,000 replicas"),
+        ({"rate_per_s": 0.0}, "above 0"),
+        ({"most_busy": 1.0}, "highest utilisation"),
+        ({"spare": -1}, "no negative number"),
+        ({"cores_per_machine": 0.0}, "more than 0 cores"),
+    ],
+)
+def test_what_cannot_be_is_said(options, said):
+    with pytest.raises(InvalidConfig, match=said):
+        plan_capacity(service(), demand(**options))
+
+
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [([], "nothing to plan by"), ([point(8, 100)], "one request at a time")],
+)
+def test_a_measurement_that_says_too_little_is_refused(points, said):
+    with pytest.raises(InvalidConfig, match=said):
+        fit_service(points)
+
+
+def test_doubts_are_told():
+    growing = " ".join(fit_service([point(1, 100), point(8, 600)]).doubts)
+    assert "not yet full" in growing
+    assert "a textbook's" in growing
+    assert "one level only" in " ".join(fit_service([point(1, 100)]).doubts)
+    assert "generator was the limit" in " ".join(fit_service([point(1, 100), point(8, 600, spoiled=True)]).doubts)
+    assert "4.0% of the requests failed" in " ".join(fit_service([point(1, 9), point(8, 60, failed_share=0.04)]).doubts)
+    assert "cores say nothing" in " ".join(plan_capacity(service(), demand(cores_per_machine=4)).notes)
+    heavy = service(cpu_per_request_s=0.02)
+    assert "more than the 4 of a machine" in " ".join(plan_capacity(heavy, demand(cores_per_machine=4)).notes)
+
+
+def test_the_plan_in_words_in_a_table_and_as_json():
+    plan = plan_capacity(service(cpu_per_request_s=0.002), demand(cores_per_machine=4, price_per_hour=0.2))
+    console = Console(width=110, record=True, file=io.StringIO())
+    console.print(render_capacity(plan))
+    text = " ".join(console.export_text().split())
+    assert "One replica answers up to 400/s, 4 at a time" in text
+    assert "2,000/s at p99 within 80ms take 7 replicas on 2 machines of 4 cores, 71% busy" in text
+    assert "cannot keep up" in text or "too busy" in text
+    document = json.loads(capacity_to_json(plan))
+    assert document["chosen"]["replicas"] == 7
+    assert document["schema"] == "trilith-plan/1"
+
+
+def level(concurrency, rate, **more):
+    latency = {"count": 100, **dict.fromkeys(("mean_s", "min_s", "p50_s", "p90_s", "p99_s", "max_s"), 0.01)}
+    return {
+        "concurrency": concurrency,
+        "requests_per_s": rate,
+        "latency": latency,
+        "generator": {},
+        "errors": {},
+        **more,
+    }
+
+
+def test_a_report_of_bench_is_read():
+    report = {"schema": "trilith-bench/1", "levels": [level(1, 100.0), level(64, 80.0, open={"rate_per_s": 80.0})]}
+    closed, opened = points_of_json(json.dumps(report).encode(), "report.json")
+    assert (closed.rate_per_s, closed.answered_per_s, closed.latency[0.99]) == (None, 100.0, 0.01)
+    assert opened.rate_per_s == 80.0
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"schema": "trilith-compare/1", "levels": []}'])
+def test_what_is_no_report_of_bench_is_refused(content):
+    with pytest.raises(InvalidConfig, match=r"report\.json: expected a report of `trilith bench"):
+        points_of_json(content, "report.json")
