@@ -1,6 +1,7 @@
 """A websocket without I/O (RFC 6455) as a client sees it: for who passes messages on to another server.
 
-Rule 1: a message is joined from its frames, and bounded. Nothing is compressed: it goes to the same machine.
+Rule 1: what comes is read as a server reads (`trilith.wire.websocket`). Nothing is compressed: it goes to the same
+    machine.
 Rule 2: pings are answered here; who owns the connection sends what `to_send` has.
 """
 
@@ -11,15 +12,12 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from wsproto.connection import Connection, ConnectionState, ConnectionType
-from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
-from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+from wsproto.frame_protocol import FrameProtocol
+
+from trilith.wire.websocket import NO_CODE, NORMAL, Closing, Ping, WebSocketReader, WebSocketViolation
 
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 NONCE_BYTES: Final = 16
-_NO_CODE: Final = 1005
-_TOO_BIG: Final = 1009
-_PROTOCOL_ERROR: Final = 1002
 
 
 class Closed(NamedTuple):
@@ -73,57 +71,39 @@ class RelayedWebSocket:
     """
 
     def __init__(self, *, max_message_bytes: int) -> None:
-        self._connection = Connection(ConnectionType.CLIENT)
-        self._max_bytes = max_message_bytes
-        self._text: list[str] = []
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._reader = WebSocketReader(max_message_bytes=max_message_bytes, from_server=True)
+        self._frames = FrameProtocol(client=True, extensions=[])  # writes: a client's frames are masked
+        self._closed = False
         self.to_send = b""
 
     def feed(self, octets: bytes) -> list[str | bytes | Closed]:
         """Takes what came: whole messages, and the close at last, after which nothing is to be fed."""
         found: list[str | bytes | Closed] = []
+        self._reader.feed(octets)
         try:
-            self._connection.receive_data(octets)
-            for event in self._connection.events():
-                if isinstance(event, Ping):
-                    self.to_send += self._connection.send(event.response())
-                elif isinstance(event, CloseConnection):
-                    if self._connection.state is ConnectionState.REMOTE_CLOSING:  # and was not closed from here
-                        self.to_send += self._connection.send(event.response())
-                    found.append(Closed(int(event.code), event.reason or ""))
-                elif isinstance(event, (TextMessage, BytesMessage)) and not self._message(event, found):
+            while (read := self._reader.next()) is not None:
+                if isinstance(read, str | bytes):
+                    found.append(read)
+                elif isinstance(read, Ping):
+                    self.to_send += self._frames.pong(read.payload)
+                elif isinstance(read, Closing):
+                    self._end(found, read.code, read.reason)
                     break
-        except (RemoteProtocolError, LocalProtocolError) as error:
-            found.append(Closed(_PROTOCOL_ERROR, str(error)[:100]))
+        except WebSocketViolation as violation:
+            self._end(found, violation.code, violation.reason)
         return found
 
-    def _message(self, event: TextMessage | BytesMessage, found: list[str | bytes | Closed]) -> bool:
-        """Takes some of a message; False when it is too long."""
-        self._size += len(event.data)
-        if self._size > self._max_bytes:
-            self.to_send += self.close(_TOO_BIG, "the message is too big")
-            found.append(Closed(_TOO_BIG, "the message is too big"))
-            return False
-        if isinstance(event, TextMessage):
-            self._text.append(event.data)
-        else:
-            self._pieces.append(bytes(event.data))
-        if event.message_finished:
-            found.append("".join(self._text) if isinstance(event, TextMessage) else b"".join(self._pieces))
-            self._text, self._pieces, self._size = [], [], 0
-        return True
+    def _end(self, found: list[str | bytes | Closed], code: int, reason: str) -> None:
+        found.append(Closed(code, reason))
+        self.to_send += self.close(code, reason)
 
     def message(self, data: str | bytes) -> bytes:
         """The octets of a message to the server; b"" when it is closed."""
-        if self._connection.state is not ConnectionState.OPEN:
-            return b""
-        return self._connection.send(TextMessage(data) if isinstance(data, str) else BytesMessage(data))
+        return b"" if self._closed else bytes(self._frames.send_data(data))
 
     def close(self, code: int, reason: str = "") -> bytes:
         """The octets that close it; b"" when it is closed."""
-        said = CloseConnection(code if code != _NO_CODE else 1000, reason or None)
-        try:
-            return self._connection.send(said)
-        except LocalProtocolError:
+        if self._closed:
             return b""
+        self._closed = True
+        return bytes(self._frames.close(code if code != NO_CODE else NORMAL, reason or None))

@@ -1,6 +1,6 @@
-"""Websockets without I/O (RFC 6455): octets to messages and messages to octets, as a server sees them.
+"""Websockets without I/O (RFC 6455): octets to messages, as either side sees them; what a server sends.
 
-Frames are taken apart by wsproto's decoder; what a server has to say of them stands here.
+Frames are taken apart by wsproto's decoder; what there is to say of them stands here.
 
 Rule 1: it is read when it is asked for (`next`). What was fed and not asked for lies here as octets.
 Rule 2: the first violation ends reading for good. It says the code with which the connection is to be closed.
@@ -83,20 +83,22 @@ class WebSocketViolation(Exception):
 
 
 class WebSocketReader:
-    """Reads what one client sends.
+    """Reads what the other side sends.
 
     Args:
         max_message_bytes: of a message, inflated.
         deflate: messages may be compressed.
+        from_server: what is read comes from a server, whose frames are not masked.
     """
 
     __slots__ = ("_bounds", "_decoder", "_kind", "_pieces")
 
-    def __init__(self, *, max_message_bytes: int, deflate: Deflate | None = None) -> None:
+    def __init__(self, *, max_message_bytes: int, deflate: Deflate | None = None, from_server: bool = False) -> None:
         self._bounds = _Bounds(max_message_bytes, inflates=deflate is not None)
-        self._decoder = FrameDecoder(client=False, extensions=[self._bounds])
+        self._decoder = FrameDecoder(client=from_server, extensions=[self._bounds])
         self._kind: Opcode | None = None
         self._pieces = Pieces()
+        self._pieces.gathers = True  # and what it has gathered goes back to the system, not to a heap full of holes
 
     @property
     def held_bytes(self) -> int:

@@ -5,9 +5,11 @@ import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import grpc
 import numpy as np
 import pytest
 import tritonclient.grpc
+from websockets.sync.client import connect
 
 APP = """
 from collections.abc import AsyncIterator
@@ -21,6 +23,11 @@ class Inner:
     @trilith.api
     async def double(self, number: int) -> int:
         return 2 * number
+
+    @trilith.api
+    async def numbers(self, to: int) -> AsyncIterator[int]:
+        for number in range(to):
+            yield number
 
 
 @trilith.service
@@ -39,6 +46,11 @@ class Outer:
     @trilith.api
     async def count(self, to: int) -> AsyncIterator[int]:
         for number in range(to):
+            yield await self.inner.double(number)
+
+    @trilith.api
+    async def counts(self, to: int) -> AsyncIterator[int]:
+        async for number in self.inner.numbers(to):
             yield number
 """
 
@@ -119,11 +131,35 @@ def test_a_trace_goes_through_all_processes(start, collector):
     [root] = [span for span in collector.spans if span.get("parentSpanId") == PARENT]
     assert by_id[seen.split("-")[2]]["parentSpanId"] == root["spanId"]
     for span in collector.named("Inner.double"):
-        names = []
-        while span is not root:
-            names.append(span["name"])
-            span = by_id[span["parentSpanId"]]
-        assert "Outer.work" in names
+        assert "Outer.work" in names_above(span, by_id)
+
+
+def names_above(span, by_id):
+    names = []
+    while span.get("parentSpanId") in by_id:
+        span = by_id[span["parentSpanId"]]
+        names.append(span["name"])
+    return names
+
+
+@pytest.mark.parametrize(("way", "inner"), [("count", "Inner.double"), ("counts", "Inner.numbers")])
+@pytest.mark.parametrize("protocol", ["http", "websocket", "grpc"])
+def test_a_trace_of_a_stream_goes_through_all_processes(start, collector, protocol, way, inner):
+    server = start("--otlp-endpoint", collector.url, "--trace-sample", "1")
+    if protocol == "http":
+        status, _ = server.post(f"/{way}", {"to": 2})
+        assert status == 200
+    elif protocol == "websocket":
+        with connect(f"ws://127.0.0.1:{server.http}/{way}?to=2") as client:
+            assert len(list(client)) == 2
+    else:
+        with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
+            method = channel.unary_stream(f"/outer.Outer/{way.title()}")
+            assert len(list(method(b"\x08\x02", timeout=30))) == 2
+    server.wait_until(lambda: collector.named(inner))
+    by_id = {span["spanId"]: span for span in collector.spans}
+    for span in collector.named(inner):
+        assert f"Outer.{way}" in names_above(span, by_id)
 
 
 def test_a_mounted_application_is_told_of_the_span_of_its_service(serve, collector, tmp_path):

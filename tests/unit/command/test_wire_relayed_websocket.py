@@ -68,7 +68,7 @@ def test_a_close_says_why():
 def test_a_message_that_is_too_long_closes_it():
     client, server, _ = opened(most=10)
     octets = server.send(BytesMessage(data=b"x" * 6, message_finished=False)) + server.send(BytesMessage(data=b"x" * 6))
-    assert client.feed(octets) == [Closed(1009, "the message is too big")]
+    assert client.feed(octets) == [Closed(1009, "a message is longer than 10 bytes")]
     server.receive_data(client.to_send)
     [event] = server.events()
     assert event.code == 1009
@@ -78,3 +78,11 @@ def test_what_breaks_the_protocol_closes_it():
     client, _, _ = opened()
     [closed] = client.feed(b"\xff\xff\xff\xff\xff")
     assert closed.code == 1002
+
+
+def test_a_text_that_is_none_is_said_in_words():
+    client, server, _ = opened()
+    assert client.feed(b"\x81\x02\xff\xff") == [Closed(1007, "a text message is no UTF-8: invalid start byte")]
+    server.receive_data(client.to_send)
+    [event] = server.events()
+    assert event.code == 1007

@@ -1,6 +1,8 @@
 """Octets to messages and back, against what two other implementations of RFC 6455 write and read."""
 
 import random
+import struct
+import tracemalloc
 import zlib
 
 import pytest
@@ -259,3 +261,24 @@ def test_what_gains_nothing_is_sent_as_it_is():
     assert Deflate().compress(b"a" * 100) is None
     assert Deflate().compress(b"a" * 5000) is not None
     assert Deflate().compress(b"a" * (1 << 20)) is None  # would hold the others
+
+
+def test_a_large_message_lies_in_memory_that_goes_back_to_the_system():
+    reader = WebSocketReader(max_message_bytes=8 << 20)
+    pieces = [_masked_zeros(kind) for kind in (BINARY, *[CONTINUATION] * 63)]
+    for _ in range(2):  # the first one makes what every message needs
+        tracemalloc.start()
+        for piece in pieces:
+            reader.feed(piece)
+            assert reader.next() is Part.READ
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert reader.held_bytes == 4 << 20
+        assert held < 2 << 20  # of Python's own heap: what came last, not all of it
+        reader.feed(frame(CONTINUATION, b"end"))
+        assert reader.next() == bytes(4 << 20) + b"end"
+
+
+def _masked_zeros(kind: int) -> bytes:
+    """A frame of 64 KiB, of a message that goes on, which masking leaves as it is."""
+    return struct.pack("!BBQ4s", kind, 0x80 | 127, 64 << 10, bytes(4)) + bytes(64 << 10)

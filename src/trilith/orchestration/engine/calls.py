@@ -14,6 +14,7 @@ from trilith.core.timeline import ADMITTED, ANSWERED, INFER, QUEUED, RECEIVED, S
 from trilith.net.transport import Buffer, Reply
 from trilith.orchestration.deployments import Deployment, MethodRoute
 from trilith.orchestration.engine.links import ReplicaLink
+from trilith.wire.calls import unpack_result
 
 if TYPE_CHECKING:
     from trilith.errors import TrilithError
@@ -132,6 +133,12 @@ class PendingCall:
         """Keeps the replica's stamps of a reply."""
         self.started_at = reply.started_at
         self.finished_at = reply.finished_at
+
+
+def nested_timeline(meta: bytes) -> Timeline | None:
+    """The replica's timeline in the envelope of an answer; None: there is none."""
+    timeline = unpack_result(meta).timeline
+    return Timeline.from_builtins(timeline) if timeline is not None else None
 
 
 LinkedDeployment = Deployment[ReplicaLink, PendingCall]

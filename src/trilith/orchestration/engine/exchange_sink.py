@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from trilith.core.header_fields import is_servers_own
-from trilith.core.timeline import Timeline
 from trilith.errors import CapacityError, ServiceError, TrilithError
 from trilith.net.http1 import HttpRequest, StreamedAnswer
 from trilith.net.transport import Buffer, Item
-from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.calls import PendingCall, nested_timeline
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN
 from trilith.orchestration.engine.stream_calls import ItemGate, StreamCall
 from trilith.telemetry import TimelineShelf
-from trilith.wire.calls import unpack_result
 from trilith.wire.exchange import unpack_answer
 from trilith.wire.http_status import error_body, http_status
 
@@ -83,13 +81,13 @@ class HttpExchangeSink:
         """Ends the answer, or writes all of it."""
         if self._answer is not None:
             if self._promised:
-                self._timelines.keep(self._promised, call.timeline(_nested(meta)))
+                self._timelines.keep(self._promised, call.timeline(nested_timeline(meta)))
             self._answer.finish()
         else:
             whole = unpack_answer(meta)
             if whole is None:
                 raise ServiceError(f"{call.route.service} ended a request to {call.route.method} without an answer")
-            told = (self._timelines.header(call.timeline(_nested(meta))),) if call.trace else ()
+            told = (self._timelines.header(call.timeline(nested_timeline(meta))),) if call.trace else ()
             self._respond(*_split(*whole), buffers, told)
         self._end()
 
@@ -161,8 +159,3 @@ def _size(value: bytes) -> int:
     if not text.isdigit() or len(text) > 18:
         raise ServiceError(f"the content-length of an answer must be a number, got {value!r:.60}")
     return int(text)
-
-
-def _nested(meta: bytes) -> Timeline | None:
-    timeline = unpack_result(meta).timeline
-    return Timeline.from_builtins(timeline) if timeline is not None else None

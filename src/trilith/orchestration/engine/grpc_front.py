@@ -13,12 +13,11 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from trilith.core.timeline import Timeline
 from trilith.errors import DeadlineExceeded, NoReadyReplica, TrilithError, Unsupported
 from trilith.net.grpc import Answer, GrpcApp, GrpcCall, GrpcCompression
 from trilith.net.transport import Buffer
 from trilith.orchestration.deployments import MethodRoute
-from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.calls import PendingCall, nested_timeline
 from trilith.orchestration.engine.grpc_fields import CallMetadata, answer_fields, fields_of, read_metadata
 from trilith.orchestration.engine.grpc_offer import GrpcOffer
 from trilith.orchestration.engine.grpc_streams import GrpcStreamSink
@@ -104,13 +103,14 @@ class GrpcFront:
                 break
         metadata = read_metadata(call.metadata_fields)
         span: Span | None = None
+        asked = metadata.trace
         if self._tracer is not None:
-            span, metadata = self._traced(call, metadata, streaming=route.streaming)
+            span, metadata = self._traced(call, metadata)
         packed = _packed(call, route, metadata)
         now = time.monotonic()
         pending: PendingCall
         if route.streaming:
-            pending = self._stream(call, route, packed, metadata, now)
+            pending = self._stream(call, route, packed, now, trace=asked)
         else:
             deadline, limit = call.deadline, now + route.timeout_s
             pending = PendingCall(
@@ -131,20 +131,17 @@ class GrpcFront:
         except TrilithError as error:
             self._router.fail(pending, error)
 
-    def _traced(self, call: GrpcCall, metadata: CallMetadata, *, streaming: bool) -> tuple[Span | None, CallMetadata]:
+    def _traced(self, call: GrpcCall, metadata: CallMetadata) -> tuple[Span | None, CallMetadata]:
         """The span of a call, and what its service reads of its metadata."""
         if self._tracer is None:
             return None, metadata
         span, forwarded = self._tracer.begin(
             metadata.forwarded, call.request_id, identity=call.identity, asked=metadata.trace
         )
-        # A stream's own timeline comes to who asks for it alone.
-        trace = metadata.trace or (span is not None and not streaming)
-        return span, CallMetadata(forwarded, trace)
+        return span, CallMetadata(forwarded, metadata.trace or span is not None)
 
-    def _stream(
-        self, call: GrpcCall, route: MethodRoute, packed: bytes, metadata: CallMetadata, now: float
-    ) -> StreamCall:
+    def _stream(self, call: GrpcCall, route: MethodRoute, packed: bytes, now: float, *, trace: bool) -> StreamCall:
+        """`trace`: its timeline is asked for; one that is sampled alone goes to the collector and not to the client."""
         sink = GrpcStreamSink(call, self._router, self._timelines)
         pending = StreamCall(
             route,
@@ -154,7 +151,7 @@ class GrpcFront:
             submitted_at=now,
             whole_at=math.inf if call.deadline is None else call.deadline,
             sink=sink,
-            trace=metadata.trace,
+            trace=trace,
         )
         if route.takes:
             sink.read(pending)
@@ -198,8 +195,7 @@ class _GrpcSink:
         message: Buffer = buffers[0] if len(buffers) == 1 else b"".join(buffers)
         if call.trace:
             result = unpack_result(meta)
-            nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            timeline = timeline_header(call, call.timeline(nested), self._timelines)
+            timeline = timeline_header(call, call.timeline(nested_timeline(meta)), self._timelines)
             self._call.reply(message, trailers=[*answer_fields(result), timeline])
         else:
             self._call.reply(message, trailers=fields_of(meta))

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from trilith.core.timeline import Timeline
 from trilith.errors import TrilithError
 from trilith.net.grpc import GrpcCall
 from trilith.net.transport import Buffer, Item
-from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.calls import PendingCall, nested_timeline
 from trilith.orchestration.engine.grpc_fields import answer_fields
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.stream_calls import StreamCall
@@ -86,8 +85,7 @@ class GrpcStreamSink:
         result = unpack_result(meta)
         trailers = list(answer_fields(result)) if not (isinstance(call, StreamCall) and call.items_out) else []
         if call.trace:
-            nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            trailers.append(self._timelines.header(call.timeline(nested)))
+            trailers.append(self._timelines.header(call.timeline(nested_timeline(meta))))
         if call.route.streams_out:
             self._call.finish(trailers=trailers)
         else:

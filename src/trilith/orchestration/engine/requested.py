@@ -63,7 +63,7 @@ def requested_call(
         content_type,
         request.request_id,
         forwarded,
-        trace=headers.trace,
+        trace=headers.trace or span is not None,
         query=request.query,
         client=request.peer,
         identity=request.identity,

@@ -11,7 +11,7 @@ from trilith.core.timeline import Timeline
 from trilith.errors import Bug, CapacityError, TrilithError
 from trilith.net.http1 import HttpRequest
 from trilith.net.transport import Buffer, IncomingCall
-from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.calls import PendingCall, nested_timeline
 from trilith.telemetry import TimelineShelf
 from trilith.wire.calls import NOT_BEGUN_HEADER, ResultMeta, pack_meta, unpack_result
 
@@ -38,9 +38,8 @@ class HttpSink:
         body: Buffer = buffers[0] if len(buffers) == 1 else b"".join(buffers)
         if call.trace:
             result = unpack_result(meta)
-            nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
             content_type, status, headers = answer_head(result)
-            told = timeline_header(call, call.timeline(nested), self._timelines)
+            told = timeline_header(call, call.timeline(nested_timeline(meta)), self._timelines)
             self._request.respond(status, body, content_type=content_type, headers=(*headers, told))
         else:
             content_type, status, headers = (_known_head if len(meta) <= _KNOWN_BYTES else _read_head)(meta)
@@ -108,8 +107,7 @@ class PeerSink:
         """Passes the result on untouched, or with the gateway's part of the timeline round it."""
         if call.trace:
             result = unpack_result(meta)
-            nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            timeline = call.timeline(nested).to_builtins()
+            timeline = call.timeline(nested_timeline(meta)).to_builtins()
             meta = pack_meta(ResultMeta(result.content_type, timeline=timeline))
         self._incoming.result(meta, buffers)
 

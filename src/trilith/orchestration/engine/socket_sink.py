@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from trilith.core.timeline import Timeline
 from trilith.errors import (
     CallerError,
     CapacityError,
@@ -25,7 +24,7 @@ from trilith.errors import (
 from trilith.net.http1 import HttpRequest, WebSocket
 from trilith.net.transport import Buffer, Item
 from trilith.orchestration.deployments import MethodRoute
-from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.calls import PendingCall, nested_timeline
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN
 from trilith.orchestration.engine.stream_calls import ItemGate, StreamCall
@@ -185,8 +184,7 @@ class SocketSink:
             else:
                 self._socket.write(octets)
         if self._promised:
-            nested = None if result.timeline is None else Timeline.from_builtins(result.timeline)
-            self._timelines.keep(self._promised, call.timeline(nested))
+            self._timelines.keep(self._promised, call.timeline(nested_timeline(meta)))
         self._close(*((GOING_AWAY, _STOPPING) if self._going else (NORMAL, "")))
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:

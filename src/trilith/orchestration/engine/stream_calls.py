@@ -33,7 +33,7 @@ from trilith.core.timeline import FIRST_ITEM, LAST_ITEM, Timeline
 from trilith.errors import TrilithError
 from trilith.net.transport import Buffer, CallStream, Item, Peer, Reply, Window
 from trilith.orchestration.deployments import MethodRoute
-from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.calls import PendingCall, nested_timeline
 from trilith.wire.calls import FLAG_STREAM
 
 _SECOND_LOOK_S: Final = 2.0  # the replica says it first, if it can say anything
@@ -252,6 +252,12 @@ class StreamCall(PendingCall):
             timeline.mark(LAST_ITEM, self.last_item_at)
             timeline.stamps.sort(key=lambda stamp: stamp[1])
         return timeline
+
+    def took(self, reply: Reply) -> None:
+        """As of every call. Its trace is the replica's too, whichever way the answer goes on."""
+        super().took(reply)
+        if self.span is not None and reply.ok:
+            self.span.timeline = self.timeline(nested_timeline(reply.meta))
 
     def _on_item(self, item: Item) -> None:
         self._heard_at = self.last_item_at = time.monotonic()

@@ -12,12 +12,11 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from trilith.core.timeline import Timeline
 from trilith.errors import CapacityError, TrilithError
 from trilith.net.http1 import HttpRequest, StreamedAnswer
 from trilith.net.transport import Buffer, Item
 from trilith.orchestration.deployments import MethodRoute
-from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.calls import PendingCall, nested_timeline
 from trilith.orchestration.engine.requested import requested_call, traced
 from trilith.orchestration.engine.router import Router
 from trilith.orchestration.engine.sinks import NOT_BEGUN, answer_head
@@ -185,7 +184,7 @@ class HttpStreamSink:
             self._respond(call, meta, buffers)
         elif isinstance(call, StreamCall) and (self._answer is not None or self._begin(call, meta)):
             if self._promised:
-                self._timelines.keep(self._promised, call.timeline(_nested(meta)))
+                self._timelines.keep(self._promised, call.timeline(nested_timeline(meta)))
             if self._answer is not None:
                 self._answer.finish()
         self._end()
@@ -240,7 +239,7 @@ class HttpStreamSink:
         body: Buffer = buffers[0] if len(buffers) == 1 else b"".join(buffers)
         content_type, status, headers = answer_head(unpack_result(meta))
         if call.trace:
-            headers = (*headers, self._timelines.header(call.timeline(_nested(meta))))
+            headers = (*headers, self._timelines.header(call.timeline(nested_timeline(meta))))
         self._request.respond(status, body, content_type=content_type, headers=headers)
 
     def _end(self) -> None:
@@ -259,8 +258,3 @@ class HttpStreamSink:
         if not self._ended:
             self._over = asyncio.Event()
             await self._over.wait()
-
-
-def _nested(meta: bytes) -> Timeline | None:
-    timeline = unpack_result(meta).timeline
-    return Timeline.from_builtins(timeline) if timeline is not None else None

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from trilith.core.timeline import Timeline
 from trilith.errors import Bug, TrilithError
 from trilith.net.transport import Buffer, IncomingStream, Item
-from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.calls import PendingCall, nested_timeline
 from trilith.orchestration.engine.stream_calls import StreamCall
 from trilith.wire.calls import ResultMeta, pack_meta, unpack_result
 
@@ -75,9 +74,8 @@ class PeerStreamSink:
     def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
         """Passes the end of the items on, behind those that still lie here; or the one result."""
         if call.trace:
-            result = unpack_result(meta)
-            nested = Timeline.from_builtins(result.timeline) if result.timeline is not None else None
-            meta = pack_meta(ResultMeta(result.content_type, timeline=call.timeline(nested).to_builtins()))
+            timeline = call.timeline(nested_timeline(meta)).to_builtins()
+            meta = pack_meta(ResultMeta(unpack_result(meta).content_type, timeline=timeline))
         self._over((meta, buffers))
 
     def fail(self, call: PendingCall, error: TrilithError) -> None:
