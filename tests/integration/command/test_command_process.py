@@ -141,6 +141,24 @@ def test_what_ends_by_itself_is_told_and_takes_along_what_it_started(tmp_path):
     run(scenario())
 
 
+def test_nothing_is_left_when_its_keeper_is_killed(tmp_path):
+    async def scenario():
+        children = tmp_path / "children"
+        running = command(environment={"ECHO_CHILDREN": str(children)})
+        await running.start()
+        told = []
+        running.watch(told.append)
+        pids = [running._process.pid, *(int(pid) for pid in children.read_text().split())]
+        running._process._keeper.kill()
+        await until(lambda: told)
+        for pid in pids:  # when it is told, and not later
+            assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        assert told[0].startswith("its command has ended: its keeper was killed; it wrote last: listening on")
+        await running.stop(5)
+
+    run(scenario())
+
+
 def test_what_does_not_end_is_killed_with_all_that_it_started(tmp_path):
     async def scenario():
         children = tmp_path / "children"

@@ -247,6 +247,24 @@ def test_nothing_is_left_of_it_when_another_one_is_killed(mortal, who):
     serves_again(mortal, process)
 
 
+def test_nothing_is_left_of_it_when_its_keeper_and_its_replica_are_killed(serve, tmp_path, monkeypatch):
+    monkeypatch.setenv("ECHO_CHILDREN", str(tmp_path / "children"))
+    server = serve(f"{COMMANDS}:Echo")
+    process = process_of(server)
+    left = [process, *process.children(), *(psutil.Process(int(pid)) for pid in _listed(tmp_path / "children"))]
+    keeper = process.parent()
+    replica = keeper.parent()
+    os.kill(replica.pid, signal.SIGSTOP)  # so that it ends nothing
+    keeper.kill()
+    replica.kill()
+    serves_again(server, process)
+    assert psutil.wait_procs(left, timeout=20)[1] == []
+
+
+def _listed(path):
+    return path.read_text().split()
+
+
 def test_nothing_is_left_of_it_when_the_server_is_killed(serve):
     server = serve(f"{COMMANDS}:Echo")
     process = process_of(server)

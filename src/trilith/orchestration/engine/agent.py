@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trilith.core.clock import Clock, MonotonicClock
+from trilith.core.leftovers import end_leftovers
 from trilith.errors import Bug, SetupError
 from trilith.orchestration import narration, orders
 from trilith.orchestration.engine import control
@@ -213,6 +214,7 @@ class Agent:
             supervision.gateway_failed(message.reason)
 
     async def _follow_worker(self, replica_id: int, revision_number: int, worker: ChildProcess) -> None:
+        keeps_processes = False
         async for message in worker.messages():
             if isinstance(message, control.Described):
                 try:
@@ -223,6 +225,7 @@ class Agent:
                 bounded = revision.content.cpu[revision.desired[0].service] is not None
                 self._supervision.described(replica_id, revision, self._now(), bounded=bounded)
             elif isinstance(message, control.Deploying):
+                keeps_processes = keeps_processes or message.keeps_processes
                 self._supervision.deploying(replica_id, message.what, message.timeout_s, self._now())
             elif isinstance(message, control.Unwell):
                 self._supervision.replica_unwell(replica_id, message.reason, self._now())
@@ -231,6 +234,8 @@ class Agent:
             self._happened()
         code = await worker.wait()
         worker.channel.close()
+        if keeps_processes and code < 0:  # their keeper ends them, unless it was killed as well
+            await asyncio.to_thread(end_leftovers, f"{worker.pid}.")
         del self._children.workers[replica_id]
         self._launcher.worker_ended(replica_id)
         self._children.to_gateway(control.ReplicaGone(replica_id=replica_id))

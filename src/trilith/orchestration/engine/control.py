@@ -150,10 +150,14 @@ class Failed(Message, frozen=True, tag="failed"):
 
 
 class Deploying(Message, frozen=True, tag="deploying"):
-    """Worker to agent: what is to be done before a deployment begins, and may take so long; "" and 0: it is over."""
+    """Worker to agent: what is to be done before a deployment begins, and may take so long; "" and 0: it is over.
+
+    `keeps_processes`: it starts other programs, and marks them (`trilith.core.leftovers`).
+    """
 
     what: str
     timeout_s: float
+    keeps_processes: bool = False
 
 
 class Unwell(Message, frozen=True, tag="unwell"):

@@ -141,7 +141,11 @@ class Worker:
         peer = await self._connect()
         if spec.command is not None:
             self._channel.send(
-                control.Deploying(what=f"the command of {spec.name}", timeout_s=spec.command.start_timeout_s)
+                control.Deploying(
+                    what=f"the command of {spec.name}",
+                    timeout_s=spec.command.start_timeout_s,
+                    keeps_processes=True,
+                )
             )
         await self._host.start()
         command = self._host.command

@@ -2,7 +2,8 @@
 
 Rule 1: it is told once that the process has ended, and why. What it wrote last is kept for that.
 Rule 2: what it writes goes to the log line by line (`output.py`), under `trilith.command.NAME`, and never waits.
-Rule 3: a child that the user's code forks has no part in the conversation: the keeper must see the replica's end.
+Rule 3: when the keeper itself is killed, what it kept is ended from here, before anybody is told.
+Rule 4: a child that the user's code forks has no part in the conversation: the keeper must see the replica's end.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from trilith.core import forks
+from trilith.core.leftovers import MARK, end_leftovers, mark_of
 from trilith.errors import SetupError
 from trilith.service.command.keeper import KILL_ALL
 from trilith.service.command.output import OutputLines
@@ -43,6 +45,7 @@ class CommandProcess:
         self.pid = 0
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._name = name
+        self._mark = mark_of(os.getpid())
         self._log = logging.getLogger(f"trilith.command.{name}")
         self._output = OutputLines()
         self._keeper: subprocess.Popen[bytes] | None = None
@@ -68,6 +71,8 @@ class CommandProcess:
         said = (await reader.readline()).decode().split()
         if len(said) != 2 or said[0] != "started":
             await self._forget()
+            if not said:
+                await asyncio.to_thread(end_leftovers, self._mark)
             raise SetupError(self._not_started(said, arguments))
         self.pid = int(said[1])
         self._reading.append(asyncio.create_task(self._hear(reader)))
@@ -91,7 +96,7 @@ class CommandProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=written,
                     stderr=written,
-                    env=dict(environment),
+                    env={**environment, MARK: self._mark},
                     cwd=folder,
                     start_new_session=True,
                 )
@@ -131,6 +136,8 @@ class CommandProcess:
         said = (await reader.readline()).decode().split()
         told = len(said) == 2 and said[0] == "ended"
         how = _how_it_ended(int(said[1])) if told else "its keeper was killed"
+        if not told:
+            await asyncio.to_thread(end_leftovers, self._mark, self.pid)
         await asyncio.wait(self._reading[:1], timeout=1.0)  # what it wrote before it died
         if not self.ended.done():
             self.ended.set_result(how)
