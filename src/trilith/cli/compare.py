@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from trilith.cli.bench import _OR_DASH, _bodies, _existing, _headers, parse_duration_s
+from trilith.cli.bench_options import OR_DASH, existing, given_bodies, parse_duration_s, parse_headers
 from trilith.cli.named_values import named_targets, value_of, values_of
 from trilith.errors import InvalidConfig, SetupError
 
@@ -40,7 +40,7 @@ def compare(
     content_type: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     timeout: str = "30s",
     pid: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    json: Annotated[Path | None, _OR_DASH] = None,
+    json: Annotated[Path | None, OR_DASH] = None,
 ) -> int:
     """Compare endpoints under the same load: by how much is one better, and how sure is that?
 
@@ -130,7 +130,7 @@ def _contestant(
     own_method = value_of("--method", name, names, method)
     own_type = value_of("--content-type", name, names, content_type)
     try:
-        bodies, body_names = _bodies(target, values_of(name, names, data), own_type, own_method)
+        bodies, body_names = given_bodies(target, values_of(name, names, data), own_type, own_method)
     except SetupError as error:
         raise type(error)(f"{name}: {error.message}") from error
     own_pid = value_of("--pid", name, names, pid)
@@ -140,8 +140,8 @@ def _contestant(
         method=own_method.upper() if own_method is not None else ("POST" if bodies else "GET"),
         bodies=bodies,
         body_names=body_names,
-        headers=_headers(values_of(name, names, header)),
-        server_pid=None if own_pid is None else _existing(int(own_pid)),
+        headers=parse_headers(values_of(name, names, header)),
+        server_pid=None if own_pid is None else existing(int(own_pid)),
     )
 
 

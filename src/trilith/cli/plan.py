@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from trilith.cli.bench import _OR_DASH, _bodies, _existing, _headers, parse_duration_s
+from trilith.cli.bench_options import OR_DASH, existing, given_bodies, parse_duration_s, parse_headers
 from trilith.cli.compare import parse_share
 from trilith.errors import InvalidConfig, SetupError
 
@@ -44,7 +44,7 @@ def plan(
     content_type: str | None = None,
     timeout: str = "30s",
     pid: int | None = None,
-    json: Annotated[Path | None, _OR_DASH] = None,
+    json: Annotated[Path | None, OR_DASH] = None,
 ) -> int:
     """Say how many replicas and machines a rate takes, from what was measured of a service.
 
@@ -172,17 +172,17 @@ def _bench_plan(
     from trilith.measure import BenchPlan, Target
 
     target = Target.parse(url)
-    bodies, names = _bodies(target, data, content_type, method)
+    bodies, names = given_bodies(target, data, content_type, method)
     return BenchPlan(
         target=target,
         method=method.upper() if method is not None else ("POST" if bodies else "GET"),
         bodies=bodies,
         body_names=names,
-        headers=_headers(header),
+        headers=parse_headers(header),
         duration_s=parse_duration_s("--duration", duration),
         warmup_s=parse_duration_s("--warmup", warmup),
         timeout_s=parse_duration_s("--timeout", timeout),
-        server_pid=_existing(pid),
+        server_pid=existing(pid),
     )
 
 

@@ -1,17 +1,24 @@
 """Measurement: load on an endpoint, what it says about the three floors, and what it cost the server."""
 
 from trilith.measure.attribution import AttributedSpan, SpanKey, attribute
+from trilith.measure.batch_means import Interval
 from trilith.measure.bench import MADE_BODY, BenchPlan, preflight, run_bench
 from trilith.measure.breakdown import Breakdown, FloorTimes, SpanTimes, break_down
 from trilith.measure.breakdown_table import breakdown_table
 from trilith.measure.conditions import read_conditions
 from trilith.measure.export import to_csv, to_json
 from trilith.measure.histogram import DurationHistogram, DurationSummary
+from trilith.measure.levels import LevelPlan, closed_level, open_level
 from trilith.measure.load import Body, Target, TimelineSample
+from trilith.measure.load.arrivals import read_recording
 from trilith.measure.load.probe import example_body
 from trilith.measure.process_tree import ProcessSample, cpu_seconds, process_tree
+from trilith.measure.rate_search import RateFound, RateSearch
 from trilith.measure.report import render
 from trilith.measure.results import BenchReport, LevelResult
+from trilith.measure.seconds import SecondFigures
+from trilith.measure.slo import Slo, SloResult, parse_time_s
+from trilith.measure.stability import Stability, stability
 from trilith.measure.statistics import (
     Noise,
     RatioEstimate,
@@ -33,29 +40,42 @@ __all__ = [
     "DurationHistogram",
     "DurationSummary",
     "FloorTimes",
+    "Interval",
+    "LevelPlan",
     "LevelResult",
     "Noise",
     "ProcessSample",
     "RatioEstimate",
+    "RateFound",
+    "RateSearch",
+    "SecondFigures",
+    "Slo",
+    "SloResult",
     "SpanKey",
     "SpanTimes",
+    "Stability",
     "Target",
     "TimelineSample",
     "Verdict",
     "attribute",
     "break_down",
     "breakdown_table",
+    "closed_level",
     "cpu_seconds",
     "example_body",
     "judge",
     "noise_of",
     "paired_ratio",
+    "open_level",
+    "parse_time_s",
     "preflight",
     "process_tree",
     "read_conditions",
+    "read_recording",
     "render",
     "rounds_needed",
     "run_bench",
+    "stability",
     "to_csv",
     "to_json",
     "too_noisy",

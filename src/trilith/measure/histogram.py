@@ -10,6 +10,7 @@ The buckets grow geometrically, the idea of HdrHistogram (Gil Tene) with one con
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,6 +68,21 @@ class DurationHistogram:
             self.max_s = duration_s
         if duration_s < self.min_s:
             self.min_s = duration_s
+
+    def merge(self, other: DurationHistogram) -> None:
+        """Adds all that another one has counted."""
+        self._counts = list(map(operator.add, self._counts, other._counts))
+        self.count += other.count
+        self.sum_s += other.sum_s
+        self.min_s = min(self.min_s, other.min_s)
+        self.max_s = max(self.max_s, other.max_s)
+
+    def longer_than(self, duration_s: float) -> int:
+        """How many are longer, save for those in the same bucket."""
+        if not duration_s < self.max_s:
+            return 0
+        bucket = int(math.log(duration_s) * _BUCKETS_PER_E + _OFFSET) if duration_s >= SMALLEST_S else 0
+        return sum(self._counts[bucket + 1 :])
 
     def percentile_s(self, fraction: float) -> float:
         """The duration, in seconds, that `fraction` (0 to 1) of all do not exceed (nearest rank); 0.0 when empty.

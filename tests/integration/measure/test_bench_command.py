@@ -85,7 +85,7 @@ def test_table_json_and_csv(echo_port, tmp_path, capsys):
 
 @pytest.mark.parametrize("option", ["--json", "--csv"])
 def test_figures_on_standard_output_come_alone(echo_port, capfdbinary, option):
-    measured = ("--concurrency", "1", "--duration", "50ms", "--warmup", "0s")
+    measured = ("--concurrency", "1", "--duration", "300ms", "--warmup", "0s")
     with pytest.raises(SystemExit) as ended:
         main(["bench", f"http://127.0.0.1:{echo_port}/", *measured, option, "-"])
     assert ended.value.code == 0

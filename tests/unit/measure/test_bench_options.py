@@ -1,6 +1,6 @@
 import pytest
 
-from trilith.cli.bench import parse_concurrency, parse_duration_s
+from trilith.cli.bench_options import parse_concurrency, parse_duration_s
 from trilith.errors import InvalidConfig
 
 

@@ -204,7 +204,7 @@ class Comparing:
 
     def _progress_of(
         self, contestant: Contestant, round_number: int, duration_s: float
-    ) -> Callable[[int, float, int], None] | None:
+    ) -> Callable[[object, float, int], None] | None:
         tell = self._on_progress
         if tell is None:
             return None

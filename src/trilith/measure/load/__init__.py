@@ -1,7 +1,9 @@
-"""Load on an HTTP endpoint: prepare requests, run a closed loop, get counts and durations."""
+"""Load on endpoints: prepare requests, run a closed or an open loop, get counts and durations."""
 
-from trilith.measure.load.closed_loop import ClosedLoop, LoadPlan
+from trilith.measure.load.closed_loop import ClosedLoop
+from trilith.measure.load.open_loop import OpenLoop
 from trilith.measure.load.outcome import GeneratorLoad, LoadOutcome
+from trilith.measure.load.plan import LoadPlan, Traffic
 from trilith.measure.load.recorder import Recorder, TimelineSample
 from trilith.measure.load.target import Body, PreparedRequest, Target, prepare
 
@@ -11,9 +13,11 @@ __all__ = [
     "GeneratorLoad",
     "LoadOutcome",
     "LoadPlan",
+    "OpenLoop",
     "PreparedRequest",
     "Recorder",
     "Target",
     "TimelineSample",
+    "Traffic",
     "prepare",
 ]

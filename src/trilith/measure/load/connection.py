@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection of the generator: one request at a time, kept alive, driven by callbacks alone.
 
 Rule 1: no task and no future in the hot path: the parser's callback writes the next request.
-Rule 2: this file knows bytes and outcomes. When to send, what to count and when to stop is its owner's (`Exchanges`).
+Rule 2: this file knows bytes and outcomes. When to send, what to count and when to stop is the loop's (`Load`).
 Rule 3: every way in which an answer can fail to come has one word (`RESET`, `MALFORMED`, `TIMEOUT`, ...).
 """
 
@@ -15,45 +15,40 @@ from typing import Final, Protocol, cast
 import httptools
 
 from trilith.core.timeline import TIMELINE_AT_HEADER, TIMELINE_HEADER
-
-REFUSED: Final = "connection refused"
-RESET: Final = "connection reset"
-CLOSED: Final = "closed before the answer"
-CUT_OFF: Final = "answer cut off"
-MALFORMED: Final = "malformed answer"
-TIMEOUT: Final = "timeout"
+from trilith.measure.load.items import ItemCounter, item_counter
+from trilith.measure.load.lanes import CLOSED, CUT_OFF, MALFORMED, RESET, Load
+from trilith.measure.load.target import PreparedRequest
 
 _FRAMED: Final = re.compile(rb"\r\n(?:content-length|transfer-encoding)[ \t]*:", re.IGNORECASE)
 
 
-class Exchanges(Protocol):
-    """The owner of connections: hears of every answer and every failure."""
+class Owner(Protocol):
+    """The station of a connection."""
 
-    def answered(self, connection: HttpConnection, status: int) -> None:
-        """A whole answer is there; `connection.reusable` says whether it can carry another request."""
+    def lost(self, connection: HttpConnection, kind: str) -> None:
+        """The request in flight, if any, gets no answer, and the connection is of no more use."""
         ...
 
-    def failed(self, connection: HttpConnection, kind: str) -> None:
-        """The request in flight, if any, gets no answer, and the connection is of no more use."""
+    def answered(self, slot: int) -> None:
+        """The connection works."""
         ...
 
 
 class HttpConnection(asyncio.Protocol):
     """A connection to the server under load.
 
+    The attributes of a `Lane`, and:
+
     Attributes:
-        sent_at: instant in seconds at which the request in flight was written; for the owner to set.
-        waiting: whether a request is in flight.
-        slot: which of the owner's connections this is.
         reusable: whether another request may be sent.
-        sampled: whether the request in flight asked for its timeline.
-        timeline: the timeline header of the last sampled answer, or None.
-        timeline_place: the path at which the server keeps it, when it was too long for a header, or None.
         received_bytes: bytes read on this connection, heads included.
     """
 
     __slots__ = (
+        "_counter",
         "_first_bytes",
+        "_items",
+        "_load",
         "_lost",
         "_owner",
         "_parser",
@@ -61,28 +56,39 @@ class HttpConnection(asyncio.Protocol):
         "_sampling",
         "_status_seen",
         "_transport",
+        "due_at",
+        "last_item_at",
         "received_bytes",
         "reusable",
         "sampled",
         "sent_at",
         "slot",
+        "station",
         "timeline",
         "timeline_place",
         "waiting",
     )
 
-    def __init__(self, owner: Exchanges, slot: int) -> None:
+    def __init__(self, owner: Owner, load: Load, *, station: int, slot: int, items: str = "") -> None:
         self._owner = owner
+        self._load = load
+        self._items = items
+        self._counter: ItemCounter | None = None
         self._transport: asyncio.Transport | None = None
         # Two parsers, because a callback for each header is what costs, and only sampled answers need one.
-        self._plain = httptools.HttpResponseParser(_AnswerEvents(self))
-        self._sampling = httptools.HttpResponseParser(_SampledAnswerEvents(self))
+        self._plain = httptools.HttpResponseParser(_StreamEvents(self) if items else _AnswerEvents(self))
+        self._sampling = httptools.HttpResponseParser(
+            _SampledStreamEvents(self) if items else _SampledAnswerEvents(self)
+        )
         self._parser = self._plain
         self._first_bytes = b""
         self._status_seen = False
         self._lost = False
+        self.station = station
         self.slot = slot
+        self.due_at = 0.0
         self.sent_at = 0.0
+        self.last_item_at = 0.0
         self.waiting = False
         self.reusable = False
         self.sampled = False
@@ -90,13 +96,17 @@ class HttpConnection(asyncio.Protocol):
         self.timeline_place: bytes | None = None
         self.received_bytes = 0
 
-    def send(self, buffers: tuple[bytes, ...], *, sampled: bool) -> None:
+    def send(self, request: PreparedRequest, *, sampled: bool) -> None:
         """Writes a request. The connection must be reusable."""
+        buffers = request.sampled if sampled else request.plain
         self.waiting = True
         self.sampled = sampled
         self._parser = self._sampling if sampled else self._plain
         self._first_bytes = b""
         self._status_seen = False
+        if self._items:
+            self.last_item_at = 0.0
+            self._counter = item_counter(self._items)
         transport = self._transport
         if transport is None:
             return
@@ -160,7 +170,14 @@ class HttpConnection(asyncio.Protocol):
             return
         self.waiting = False
         self.reusable = self.reusable and self._parser.should_keep_alive()
-        self._owner.answered(self, status)
+        self._owner.answered(self.slot)
+        self._load.ended(self, "" if status < 300 else f"status {status}")
+
+    def body(self, chunk: bytes) -> None:
+        """The parser saw a piece of the body of an answer of several items."""
+        number = self._counter.push(chunk) if self._counter is not None else 0
+        if number and self.waiting and self._parser.get_status_code() < 300:
+            self._load.items(self, number)
 
     def headers_complete(self) -> None:
         """The parser saw the end of a head."""
@@ -176,7 +193,7 @@ class HttpConnection(asyncio.Protocol):
         self.reusable = False
         if self._transport is not None:
             self._transport.abort()
-        self._owner.failed(self, kind)
+        self._owner.lost(self, kind)
 
 
 class _AnswerEvents:
@@ -206,3 +223,23 @@ class _SampledAnswerEvents:
             self._connection.timeline = value
         elif name == TIMELINE_AT_HEADER:
             self._connection.timeline_place = value
+
+
+class _StreamEvents(_AnswerEvents):
+    """What the parser tells a connection about an answer of several items."""
+
+    __slots__ = ("on_body",)
+
+    def __init__(self, connection: HttpConnection) -> None:
+        super().__init__(connection)
+        self.on_body = connection.body
+
+
+class _SampledStreamEvents(_SampledAnswerEvents):
+    """The same when its timeline was asked for."""
+
+    __slots__ = ("on_body",)
+
+    def __init__(self, connection: HttpConnection) -> None:
+        super().__init__(connection)
+        self.on_body = connection.body

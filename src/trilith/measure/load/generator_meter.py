@@ -18,12 +18,13 @@ class GeneratorMeter:
         self._cpu_s = time.thread_time()
         self._waited_s = _waited_s()
 
-    def stop(self) -> GeneratorLoad:
-        """The shares since creation."""
+    def stop(self, *, spun: bool = False) -> GeneratorLoad:
+        """The shares since creation. `spun`: see `GeneratorLoad`."""
         elapsed_s = max(time.perf_counter() - self._started_at, 1e-9)
         return GeneratorLoad(
             cpu_share=(time.thread_time() - self._cpu_s) / elapsed_s,
             wait_share=(_waited_s() - self._waited_s) / elapsed_s,
+            spun=spun,
         )
 
 

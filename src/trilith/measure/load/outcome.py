@@ -24,15 +24,17 @@ class GeneratorLoad:
     Attributes:
         cpu_share: share of the time that it computed, 0 to 1.
         wait_share: share of the time that it was ready and had no core, 0 to 1; 0 where the system does not say.
+        spun: whether it turned without sleep between requests, so that `cpu_share` is near 1 whatever it does.
     """
 
     cpu_share: float
     wait_share: float
+    spun: bool = False
 
     @property
     def saturated(self) -> bool:
         """Whether the figures are the generator's and not the server's."""
-        return self.cpu_share >= SATURATED_CPU_SHARE
+        return self.cpu_share >= SATURATED_CPU_SHARE and not self.spun
 
     @property
     def contended(self) -> bool:

@@ -1,7 +1,13 @@
-"""What came of the requests of one level of load. Pure: durations and outcomes are arguments."""
+"""What came of the requests of one level of load. Pure: durations and outcomes are arguments.
+
+Rule 1: latency runs from the instant at which a request was due. In a closed loop that is when it was sent; in an open
+        one the time from the actual sending is kept beside it, and so is what the request waited for a connection.
+Rule 2: time is cut into slices of one length. An answer belongs to the slice in which it came.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,6 +19,8 @@ MAX_SAMPLES: Final = 5_000
 
 MAX_SAMPLES_BYTES: Final = 64 << 20
 """Their size in all: the timeline of a request that made hundreds of calls is long."""
+
+UNANSWERED: Final = "no answer by the end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,39 +40,117 @@ class KeptTimeline:
 
 
 @dataclass(slots=True)
+class Slice:
+    """What came in one slice of time: latencies of good answers, and the number of failures."""
+
+    latencies: DurationHistogram = field(default_factory=DurationHistogram)
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class StreamCounts:
+    """What answers of several items were like.
+
+    Attributes:
+        first_item: from when a request was due to its first item.
+        between: from one item to the next of the same answer.
+        items: number of them.
+    """
+
+    first_item: DurationHistogram = field(default_factory=DurationHistogram)
+    between: DurationHistogram = field(default_factory=DurationHistogram)
+    items: int = 0
+
+
+@dataclass(slots=True)
+class TargetCounts:
+    """The requests to one of several targets."""
+
+    latencies: DurationHistogram = field(default_factory=DurationHistogram)
+    errors: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
 class Recorder:
     """Counts outcomes.
 
     Attributes:
+        started_at: the instant from which slices are counted.
+        slice_s: their length in seconds.
+        ended_at: what comes from this instant on belongs to no slice.
+        slo_s: an answer later than this is a good one that came too late.
         latencies: of answers that are a success (status 2xx).
+        from_send: the same from the actual sending; empty in a closed loop.
+        waits: from when the generator took up a request until there was a connection for it; empty in a closed loop.
+        lags: how late the generator took up requests; empty in a closed loop.
+        offered: requests that were due.
+        within_slo: good answers within `slo_s`.
         errors: number of failed requests by kind; an answer of another status is `status N`.
         sent_bytes: size of the requests that were answered.
         received_bytes: what was read, heads included.
         connections: connections opened.
+        slices: in order.
+        stream: of answers of several items.
+        targets: where there are several.
         samples: timelines that were asked for and came, within the bounds above.
         samples_bytes: their size.
         kept: timelines that the server keeps, to be fetched after the load.
     """
 
+    started_at: float = 0.0
+    slice_s: float = 1.0
+    ended_at: float = math.inf
+    slo_s: float = math.inf
     latencies: DurationHistogram = field(default_factory=DurationHistogram)
+    from_send: DurationHistogram = field(default_factory=DurationHistogram)
+    waits: DurationHistogram = field(default_factory=DurationHistogram)
+    lags: DurationHistogram = field(default_factory=DurationHistogram)
+    offered: int = 0
+    within_slo: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     sent_bytes: int = 0
     received_bytes: int = 0
     connections: int = 0
+    slices: list[Slice] = field(default_factory=list)
+    stream: StreamCounts = field(default_factory=StreamCounts)
+    targets: list[TargetCounts] = field(default_factory=list)
     samples: list[TimelineSample] = field(default_factory=list)
     samples_bytes: int = 0
     kept: list[KeptTimeline] = field(default_factory=list)
 
-    def answer(self, status: int, latency_s: float) -> None:
-        """A whole answer came after `latency_s` seconds."""
+    def answer(self, status: int, latency_s: float, now: float = 0.0) -> None:
+        """A whole HTTP answer came after `latency_s` seconds, at the instant `now`."""
         if 200 <= status < 300:
-            self.latencies.record(latency_s)
+            self.success(latency_s, now)
         else:
-            self.errors[f"status {status}"] += 1
+            self.error(f"status {status}", now)
 
-    def error(self, kind: str) -> None:
-        """A request got no answer."""
+    def success(self, latency_s: float, now: float) -> None:
+        """A good answer came after `latency_s` seconds, at the instant `now`."""
+        self.latencies.record(latency_s)
+        if latency_s <= self.slo_s:
+            self.within_slo += 1
+        if now < self.ended_at:
+            self.slice_at(now).latencies.record(latency_s)
+
+    def error(self, kind: str, now: float = 0.0) -> None:
+        """A request got no answer, or one that is none."""
         self.errors[kind] += 1
+        if now < self.ended_at:
+            self.slice_at(now).failures += 1
+
+    @property
+    def answered(self) -> int:
+        """Good answers that came within the slices."""
+        return sum(piece.latencies.count for piece in self.slices)
+
+    def slice_at(self, now: float) -> Slice:
+        """The slice of an instant; one before the start belongs to the first."""
+        index = int((now - self.started_at) / self.slice_s)
+        slices = self.slices
+        if index >= len(slices):
+            slices.extend(Slice() for _ in range(index + 1 - len(slices)))
+        return slices[index if index > 0 else 0]
 
     def sample(self, header: bytes, latency_s: float) -> None:
         """A timeline came with an answer."""

@@ -1,0 +1,360 @@
+"""What a closed and an open loop share: warm-up, measurement, timeouts, counting.
+
+Rule 1: the load of one level is `LoadPlan` in, `LoadOutcome` out. Between them nothing is printed or decided.
+Rule 2: what is counted is measured from the instant at which a request was due. When that is, and what becomes of a
+        lane that falls free, is all in which the two loops differ.
+Rule 3: requests that were due in the warm-up count for nothing, save that their answers are traffic like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import time
+from abc import ABC, abstractmethod
+from bisect import bisect
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+from trilith.measure.load.generator_meter import GeneratorMeter
+from trilith.measure.load.http_station import HttpStation
+from trilith.measure.load.kept_timelines import fetch
+from trilith.measure.load.lanes import MALFORMED, TIMEOUT, Lane
+from trilith.measure.load.outcome import GeneratorLoad, LoadOutcome
+from trilith.measure.load.plan import LoadPlan, Traffic
+from trilith.measure.load.recorder import KeptTimeline, Recorder, TargetCounts
+
+_SAMPLE_EVERY_S: Final = 0.01  # at most 100 timelines a second: they cost the server work
+_SAMPLE_BURST_S: Final = 0.1  # what was not used of that may be caught up on: slow requests often begin together
+_TICK_S: Final = 0.05
+_SETTLE_S: Final = 0.01
+_SLICES: Final = 20
+_SLICE_LENGTHS_S: Final = (1.0, 0.5, 0.25, 0.1, 0.05)
+_MOST_SLICES: Final = 600
+
+Request = Any
+"""What a station's lanes send; only they look inside, save for its `size_bytes`."""
+
+
+class Waiting:
+    """A request that is due and has no lane yet."""
+
+    __slots__ = ("due_at", "request", "taken_up_at")
+
+    def __init__(self, request: Request, due_at: float, taken_up_at: float) -> None:
+        self.request = request
+        self.due_at = due_at
+        self.taken_up_at = taken_up_at
+
+
+class Drive(ABC):
+    """Runs one `LoadPlan` once, on the running event loop."""
+
+    def __init__(
+        self,
+        plan: LoadPlan,
+        *,
+        server_cpu_s: Callable[[], float] | None = None,
+        on_progress: Callable[[float, int], None] | None = None,
+    ) -> None:
+        """Only assigns.
+
+        Args:
+            plan: what to do.
+            server_cpu_s: reads the server's CPU seconds so far.
+            on_progress: called several times a second with the seconds since the start, warm-up included, and the
+                number of answers measured so far.
+        """
+        self._plan = plan
+        self._server_cpu_s = server_cpu_s
+        self._on_progress = on_progress
+        self._traffic: Sequence[Traffic] = plan.traffic or (_http_traffic(plan),)
+        self._stations = [each.make_station(number) for number, each in enumerate(self._traffic)]
+        self._several = len(self._stations) > 1
+        self._thresholds = list(accumulate(each.weight for each in self._traffic))
+        self._idle: list[list[Lane]] = [[] for _ in self._stations]
+        self._queues: list[deque[Waiting]] = [deque() for _ in self._stations]
+        self._next_request = [0] * len(self._stations)
+        self._next_sample_at = 0.0
+        self._kept: list[list[KeptTimeline]] = [[] for _ in self._stations]
+        self._running = False
+        self._recorder = Recorder(ended_at=-math.inf)  # of the warm-up: no slices
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ends the level now; `run` returns what was measured so far."""
+        self._stop.set()
+
+    async def run(self) -> LoadOutcome:
+        """Runs the level.
+
+        Raises:
+            ProcessLookupError: `server_cpu_s` finds its process no more.
+        """
+        plan = self._plan
+        self._running = True
+        # The collector's long pause comes before any request; afterwards it looks only at what the level allocates.
+        gc.collect()
+        gc.freeze()
+        try:
+            began_at = time.perf_counter()
+            for station in self._stations:
+                station.open(self, plan.concurrency)
+            await self._begin()
+            await self._pass_time(time.perf_counter(), plan.warmup_s, began_at)
+            server_cpu = _CpuWindow(self._server_cpu_s) if self._server_cpu_s is not None else None
+            # Reading the CPU time stalled the loop: what was in flight meanwhile is answered before it is measured.
+            await asyncio.sleep(_SETTLE_S)
+            generator, elapsed_s = await self._measure(began_at)
+            server_cpu_s = server_cpu.used_s(elapsed_s) if server_cpu is not None else None
+            interrupted = self._stop.is_set()
+            await self._drain()
+            self._running = False
+        finally:
+            gc.unfreeze()
+            await self._close()
+        for each, kept in zip(self._traffic, self._kept, strict=True):
+            if each.timelines_at is not None and kept:
+                for sample in await asyncio.to_thread(fetch, each.timelines_at, kept):
+                    self._recorder.sample(sample.header, sample.latency_s)
+        return LoadOutcome(
+            recorder=self._recorder,
+            elapsed_s=elapsed_s,
+            generator=generator,
+            server_cpu_s=server_cpu_s,
+            interrupted=interrupted,
+        )
+
+    async def _measure(self, began_at: float) -> tuple[GeneratorLoad, float]:
+        plan = self._plan
+        read_before = self._read_bytes()
+        meter = GeneratorMeter()
+        measured_from = time.perf_counter()
+        recorder = self._recorder = Recorder(
+            started_at=measured_from,
+            slice_s=_slice_s(plan.duration_s),
+            ended_at=measured_from + plan.duration_s,
+            slo_s=plan.slo_s,
+            targets=[TargetCounts() for _ in self._stations] if self._several else [],
+        )
+        await self._pass_time(measured_from, plan.duration_s, began_at)
+        elapsed_s = time.perf_counter() - measured_from
+        recorder.ended_at = min(recorder.ended_at, measured_from + elapsed_s)
+        recorder.received_bytes = self._read_bytes() - read_before
+        return meter.stop(spun=self._spins), elapsed_s
+
+    # ---- what the two loops do in their own way ----
+
+    _spins = False
+    """Whether the loop turns without sleep, so that its CPU time says nothing."""
+
+    async def _begin(self) -> None:  # noqa: B027  most loops have nothing to do
+        """Before the warm-up."""
+
+    async def _drain(self) -> None:  # noqa: B027
+        """After the measurement, while the lanes still live."""
+
+    @abstractmethod
+    def _release(self, lane: Lane, now: float) -> None:
+        """A lane fell free."""
+
+    # ---- what lanes and stations tell ----
+
+    def opened(self, lane: Lane, asked_at: float) -> None:
+        """A lane is open."""
+        self._recorder.connections += 1
+        if self._running:
+            self._release(lane, asked_at)
+
+    def ended(self, lane: Lane, error: str) -> None:
+        """Counts an answer."""
+        now = time.perf_counter()
+        self._count(lane, error, now)
+        if not self._running:
+            return
+        if lane.reusable:
+            self._release(lane, now)
+        else:
+            self._stations[lane.station].drop(lane)
+            self._without_lane(lane, now)
+
+    def items(self, lane: Lane, number: int) -> None:
+        """Counts items of an answer of several. Those that arrive together came without time between them."""
+        now = time.perf_counter()
+        stream, last_at = self._recorder.stream, lane.last_item_at
+        lane.last_item_at = now
+        if lane.due_at < self._recorder.started_at:
+            return
+        stream.items += number
+        if last_at:
+            stream.between.record(now - last_at)
+        else:
+            stream.first_item.record(now - lane.due_at)
+        for _ in range(number - 1):
+            stream.between.record(0.0)
+
+    def failed(self, lane: Lane, kind: str) -> None:
+        """Counts a failure; an idle lane that was closed is none."""
+        if not self._running:
+            return
+        now = time.perf_counter()
+        if lane.waiting:
+            self._count(lane, kind, now)
+        elif kind == MALFORMED:
+            self._recorder.error(kind, now)
+        if not lane.waiting and lane in self._idle[lane.station]:
+            self._idle[lane.station].remove(lane)
+        else:
+            self._without_lane(lane, now)
+
+    def unreachable(self, station: int, slot: int, kind: str) -> None:
+        """Where no lane is open, what waits for one fails."""
+        now = time.perf_counter()
+        queue = self._queues[station]
+        if not self._several and self._plan.due is None:
+            self._recorder.error(kind, now)
+        elif not self._stations[station].open_lanes:
+            for waiting in tuple(queue):
+                self._error(station, waiting.due_at, kind, now)
+            queue.clear()
+
+    def _without_lane(self, lane: Lane, now: float) -> None:  # noqa: B027
+        """A request ended, and its lane is of no more use."""
+
+    # ---- sending ----
+
+    def _draw(self) -> int:
+        """Which target comes next."""
+        if not self._several:
+            return 0
+        thresholds = self._thresholds
+        return min(bisect(thresholds, self._plan.uniform() * thresholds[-1]), len(thresholds) - 1)
+
+    def _request(self, station: int) -> Request:
+        requests = self._traffic[station].requests
+        index = self._next_request[station]
+        self._next_request[station] = index + 1 if index + 1 < len(requests) else 0
+        return requests[index]
+
+    def _send(self, lane: Lane, request: Request, due_at: float, now: float) -> None:
+        self._recorder.sent_bytes += request.size_bytes
+        lane.due_at = due_at
+        lane.sent_at = now
+        if self._plan.sample_timelines and now >= self._next_sample_at:
+            self._next_sample_at = max(self._next_sample_at, now - _SAMPLE_BURST_S) + _SAMPLE_EVERY_S
+            lane.send(request, sampled=True)
+        else:
+            lane.send(request, sampled=False)
+
+    # ---- counting ----
+
+    def _count(self, lane: Lane, error: str, now: float) -> None:
+        """One request has ended."""
+        due_at = lane.due_at
+        if error:
+            self._error(lane.station, due_at, error, now)
+            return
+        recorder = self._recorder
+        latency_s = now - due_at
+        if due_at >= recorder.started_at or self._plan.due is None:
+            recorder.success(latency_s, now)
+            if self._several:
+                recorder.targets[lane.station].latencies.record(latency_s)
+            if lane.sampled:
+                self._sample(lane, latency_s)
+        elif now < recorder.ended_at:
+            recorder.slice_at(now).latencies.record(latency_s)
+
+    def _error(self, station: int, due_at: float, kind: str, now: float) -> None:
+        recorder = self._recorder
+        if due_at >= recorder.started_at or self._plan.due is None:
+            recorder.error(kind, now)
+            if self._several:
+                recorder.targets[station].errors[kind] += 1
+
+    def _sample(self, lane: Lane, latency_s: float) -> None:
+        if lane.timeline is not None:
+            self._recorder.sample(lane.timeline, latency_s)
+            lane.timeline = None
+        elif lane.timeline_place is not None:
+            self._kept[lane.station].append(KeptTimeline(lane.timeline_place.decode("latin-1"), latency_s))
+            lane.timeline_place = None
+
+    # ---- time ----
+
+    async def _pass_time(self, start: float, length_s: float, began_at: float) -> None:
+        """Waits until `length_s` after `start`, or for `stop`; enforces timeouts and tells the progress."""
+        while not self._stop.is_set():
+            now = time.perf_counter()
+            left_s = start + length_s - now
+            if left_s <= 0 or self._hopeless():
+                return
+            if self._on_progress is not None:
+                self._on_progress(now - began_at, self._recorder.latencies.count)
+            self._expire(now)
+            try:
+                async with asyncio.timeout(min(_TICK_S, left_s)):
+                    await self._stop.wait()
+            except TimeoutError:
+                continue
+
+    def _hopeless(self) -> bool:
+        """Whether the end of the level is known already."""
+        return False
+
+    def _expire(self, now: float) -> None:
+        oldest_allowed = now - self._plan.timeout_s
+        for station in self._stations:
+            for lane in station.waiting_lanes():
+                if lane.sent_at < oldest_allowed:
+                    self._count(lane, TIMEOUT, now)
+                    station.drop(lane)
+                    self._without_lane(lane, now)
+        for number, queue in enumerate(self._queues):
+            while queue and queue[0].due_at < oldest_allowed:
+                self._error(number, queue.popleft().due_at, TIMEOUT, now)
+
+    def _read_bytes(self) -> int:
+        return sum(station.received_bytes for station in self._stations)
+
+    async def _close(self) -> None:
+        self._running = False
+        for station in self._stations:
+            await station.close()
+        # One turn, so that the sockets are really closed when the next level opens its own.
+        await asyncio.sleep(0)
+
+
+def _http_traffic(plan: LoadPlan) -> Traffic:
+    target = plan.target
+    if target is None:
+        raise ValueError("a LoadPlan has a target or traffic")
+    return Traffic(
+        make_station=lambda number: HttpStation(number, target, timeout_s=plan.timeout_s),
+        requests=plan.requests,
+        timelines_at=target,
+    )
+
+
+def _slice_s(duration_s: float) -> float:
+    """The longest of the usual lengths of which a level has at least twenty; longer ones for a very long level."""
+    if duration_s > _MOST_SLICES:
+        return float(-(-duration_s // _MOST_SLICES))
+    return next((length for length in _SLICE_LENGTHS_S if duration_s / length >= _SLICES), _SLICE_LENGTHS_S[-1])
+
+
+class _CpuWindow:
+    """The server's CPU time from creation on."""
+
+    def __init__(self, read_s: Callable[[], float]) -> None:
+        self._read_s = read_s
+        self._before_s = read_s()
+        self._from = time.perf_counter()
+
+    def used_s(self, elapsed_s: float) -> float:
+        """CPU seconds used, scaled to the `elapsed_s` seconds that were measured within the window."""
+        window_s = time.perf_counter() - self._from
+        return (self._read_s() - self._before_s) * elapsed_s / window_s
