@@ -63,6 +63,7 @@ ENTRANCES = {
     "xgboost": {"runtime/backends/xgboost.py"},
     "lightgbm": {"runtime/backends/lightgbm.py"},
     "cv2": set(),
+    "pytest": {"testing/load_fixture.py"},
     "yaml": {"config/loader.py"},
 }
 
