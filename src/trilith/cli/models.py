@@ -19,6 +19,7 @@ def check(
     /,
     *,
     backend_directory: Path | None = None,
+    repoagent_directory: Path | None = None,
     gpu_instances_on_cpu: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
@@ -30,12 +31,14 @@ def check(
         A model repository, the folder of one model, or its config.pbtxt or model.yaml.
     backend_directory
         Folder of backends of your own, as it is given to `trilith serve`.
+    repoagent_directory
+        Folder of repository agents of your own, the same.
     gpu_instances_on_cpu
         Take it that models that ask for a GPU are run on a CPU.
     json
         Print JSON instead of text.
     """
-    found = _checked(path, backend_directory, gpu_instances_on_cpu=gpu_instances_on_cpu)
+    found = _checked(path, backend_directory, repoagent_directory, gpu_instances_on_cpu=gpu_instances_on_cpu)
     if not found:
         raise UnknownReference(f"{path}: there is no model in it; a model is a folder NAME/VERSION with a model file")
     if json:
@@ -53,6 +56,7 @@ def list_(
     /,
     *,
     backend_directory: Path | None = None,
+    repoagent_directory: Path | None = None,
     gpu_instances_on_cpu: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
@@ -64,12 +68,14 @@ def list_(
         A model repository.
     backend_directory
         Folder of backends of your own, as it is given to `trilith serve`.
+    repoagent_directory
+        Folder of repository agents of your own, the same.
     gpu_instances_on_cpu
         Take it that models that ask for a GPU are run on a CPU.
     json
         Print JSON instead of a table.
     """
-    found = _checked(path, backend_directory, gpu_instances_on_cpu=gpu_instances_on_cpu)
+    found = _checked(path, backend_directory, repoagent_directory, gpu_instances_on_cpu=gpu_instances_on_cpu)
     if json:
         _print_json(found)
         return 0
@@ -111,12 +117,23 @@ def convert(source: Path, destination: Path | None = None, /) -> int:
     return 0
 
 
-def _checked(path: Path, backend_directory: Path | None, *, gpu_instances_on_cpu: bool) -> list[CheckedModel]:
+def _checked(
+    path: Path, backend_directory: Path | None, repoagent_directory: Path | None, *, gpu_instances_on_cpu: bool
+) -> list[CheckedModel]:
     from trilith.runtime import check_models
 
-    if backend_directory is not None and not backend_directory.is_dir():
-        raise InvalidConfig(f"--backend-directory {backend_directory}: there is no such folder")
-    return check_models(path, backend_directory=backend_directory, gpu_instances_on_cpu=gpu_instances_on_cpu)
+    for option, folder in (
+        ("--backend-directory", backend_directory),
+        ("--repoagent-directory", repoagent_directory),
+    ):
+        if folder is not None and not folder.is_dir():
+            raise InvalidConfig(f"{option} {folder}: there is no such folder")
+    return check_models(
+        path,
+        backend_directory=backend_directory,
+        repoagent_directory=repoagent_directory,
+        gpu_instances_on_cpu=gpu_instances_on_cpu,
+    )
 
 
 def _print_json(found: list[CheckedModel]) -> None:

@@ -52,6 +52,7 @@ def serve(
     strict_readiness: bool = _LOAD.strict_readiness,
     exit_on_error: Annotated[bool, Parameter(negative="")] = False,
     backend_directory: Path | None = None,
+    repoagent_directory: Path | None = None,
     backend_config: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     disable_auto_complete_config: Annotated[bool, Parameter(negative="")] = False,
     metrics_config: Annotated[tuple[str, ...], Parameter(negative="")] = (),
@@ -151,6 +152,8 @@ def serve(
         End when a model cannot be loaded at the start, instead of serving the others.
     backend_directory
         Folder of backends of your own: `NAME/model.py` in it serves every model whose configuration names NAME.
+    repoagent_directory
+        Folder of repository agents of your own: `NAME/agent.py` in it is asked before models that name it load.
     backend_config
         `BACKEND,SETTING=VALUE`: a setting of a backend, `onnxruntime,default-max-batch-size=8`. May be repeated.
     disable_auto_complete_config
@@ -326,6 +329,8 @@ def serve(
             raise InvalidConfig(f"--models {folder}: there is no such folder")
     if backend_directory is not None and not backend_directory.is_dir():
         raise InvalidConfig(f"--backend-directory {backend_directory}: there is no such folder")
+    if repoagent_directory is not None and not repoagent_directory.is_dir():
+        raise InvalidConfig(f"--repoagent-directory {repoagent_directory}: there is no such folder")
     if load_on_demand and model_control_mode != "none":
         raise InvalidConfig(
             f"--load-on-demand needs --model-control-mode none, got {model_control_mode}: "
@@ -418,6 +423,7 @@ def serve(
             strict_readiness=strict_readiness,
             exit_on_error=exit_on_error,
             backend_directory=str(backend_directory.resolve()) if backend_directory is not None else "",
+            repoagent_directory=str(repoagent_directory.resolve()) if repoagent_directory is not None else "",
             backend_config=backend_config,
             disable_auto_complete_config=disable_auto_complete_config,
             metrics_config=metrics_config,

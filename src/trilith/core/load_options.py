@@ -77,6 +77,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
         config_name: where a model's folder holds `configs/NAME.pbtxt` (or `.yaml`), that is its configuration.
         strict_readiness: whether a runtime is ready only when every model is that should serve.
         backend_directory: a folder of backends, each a folder with a `model.py` that serves many models; "" for none.
+        repoagent_directory: a folder of repository agents, each a folder with an `agent.py`; "" for none.
         disable_auto_complete_config: whether a model's configuration must say everything: all inputs and outputs, each
             with its datatype and dims. Nothing is taken from the model then.
         backend_config: Triton's settings of backends, as typed; see `backend_config.py`.
@@ -99,6 +100,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     config_name: str = ""
     strict_readiness: bool = True
     backend_directory: str = ""
+    repoagent_directory: str = ""
     disable_auto_complete_config: bool = False
     backend_config: tuple[str, ...] = ()
     metrics_config: tuple[str, ...] = ()

@@ -13,6 +13,8 @@ import msgspec
 
 from trilith.core.foreign import named_error
 from trilith.errors import Bug, InvalidConfig, TrilithError, UnknownReference
+from trilith.runtime.agents import checksum
+from trilith.runtime.agents.chain import Agents
 from trilith.runtime.backends import BackendKind, all_backends
 from trilith.runtime.backends.files import what_lies_at
 from trilith.runtime.backends.parameters import unknown_parameters
@@ -60,19 +62,24 @@ class CheckedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_models(
-    path: Path, *, backend_directory: Path | None = None, gpu_instances_on_cpu: bool = False
+    path: Path,
+    *,
+    backend_directory: Path | None = None,
+    repoagent_directory: Path | None = None,
+    gpu_instances_on_cpu: bool = False,
 ) -> list[CheckedModel]:
     """Checks every model at a path, by name.
 
     Args:
         path: see above.
         backend_directory: a folder of further backends; see `LoadOptions`.
+        repoagent_directory: a folder of repository agents; the same. They are not asked.
         gpu_instances_on_cpu: whether a model that asks for a GPU is run on a CPU.
 
     Raises:
         UnknownReference: there is nothing at the path.
     """
-    kinds = all_backends(folder=backend_directory)
+    kinds, agents = all_backends(folder=backend_directory), Agents(repoagent_directory)
     try:
         if not path.exists():
             raise UnknownReference(f"{path}: there is no such file or folder")
@@ -84,14 +91,14 @@ def check_models(
         if path.is_file():
             path = path.parent
         if name or _is_model(path):
-            return [_check(name or path.resolve().name, [path], kinds, gpu_instances_on_cpu)]
+            return [_check(name or path.resolve().name, [path], kinds, agents, gpu_instances_on_cpu)]
     except OSError as error:
         raise UnknownReference(f"{path}: cannot be looked at: {error.filename}: {error.strerror}") from error
     if is_version(path.name):
         raise UnknownReference(f"{path}: is the folder of a version; name that of its model: {path.parent}")
     left_out: list[CheckedModel] = []
     found = find_models([path], lambda folder, why: left_out.append(_left_out(folder, why)))
-    checked = [_check(name, folders, kinds, gpu_instances_on_cpu) for name, folders in found.items()]
+    checked = [_check(name, folders, kinds, agents, gpu_instances_on_cpu) for name, folders in found.items()]
     return sorted((*checked, *left_out), key=lambda model: model.name)
 
 
@@ -107,11 +114,15 @@ def _is_model(folder: Path) -> bool:
 
 
 def _check(
-    name: str, folders: list[Path], kinds: Mapping[str, BackendKind], gpu_instances_on_cpu: bool
+    name: str, folders: list[Path], kinds: Mapping[str, BackendKind], agents: Agents, gpu_instances_on_cpu: bool
 ) -> CheckedModel:
     folder = folders[0]
     try:
         plan = plan_model(name, folder, kinds, gpu_instances_on_cpu=gpu_instances_on_cpu)
+        agents.check(plan.spec.agents, plan.said_in)
+        for agent in plan.spec.agents:
+            if agent.name == checksum.NAME:
+                checksum.verify(folder, agent.parameters, lambda: None)
         read_labels(folder, plan.spec)
         missing = [file.path for file in plan.files if file.path is not None and not file.path.exists()]
         if missing and missing[0].is_symlink():

@@ -29,13 +29,13 @@ from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Reload, Standing, plan_reload
 from trilith.runtime.errands import Errands
 from trilith.runtime.handle import ModelHandle
-from trilith.runtime.kept import Model, collector, count, forget, new_handle, retire, unavailable_handle
+from trilith.runtime.kept import Held, Model, collector, count, forget, new_handle, retire, unavailable_handle
 from trilith.runtime.life import ModelEvent, ModelState
 from trilith.runtime.load_threads import STOPPED, LoadThreads
 from trilith.runtime.loading import LoadedVersion, LoadFailed
 from trilith.runtime.naming import ambiguous, keys_of, name_of, shown
 from trilith.runtime.overrides import Override
-from trilith.runtime.planning import plan_load
+from trilith.runtime.planning import close_plan, plan_load
 from trilith.runtime.repository import ModelPlan
 from trilith.runtime.roots import Roots
 from trilith.runtime.served import ServedModel
@@ -161,12 +161,13 @@ class ModelKeeper:
             attempt.give_up(Conflict(f"failed to load '{name}', it was unloaded while it was loading"))
         # What serves now is taken at once: a load that comes while it drains brings what no earlier unload means.
         retired, model.served, model.standing = model.served, {}, None
-        override, model.override = model.override, None
+        held = (model.override, model.agents)
+        model.override = model.agents = None
         for handle in (handles := list(model.handles)):
             handle.became(ModelEvent.RETIRED)
         self._route(name)
         earlier = set(model.retiring)
-        task = self._errands.begin(self._retire(key, retired, handles, override, earlier, began_at))
+        task = self._errands.begin(self._retire(key, retired, handles, held, earlier, began_at))
         model.retiring.add(task)
         task.add_done_callback(model.retiring.discard)
         on_taken()
@@ -188,7 +189,7 @@ class ModelKeeper:
             self._errands.begin(retire(retired.values(), self._rules.drain_timeout_s))
         await self._errands.settled()
         for model in self.models.values():
-            await forget(model.override)
+            await forget(model.override, model.agents)
 
     def keys(self, name: str) -> list[str]:
         """Those that a name stands for, unloaded ones among them."""
@@ -299,14 +300,24 @@ class ModelKeeper:
                 functools.partial(plan_load, self.roots, self._kinds, model.key, model.path, override, self._rules),
                 what=f"model '{name}'",
                 timeout_s=self._rules.timeout_s,
+                discard=close_plan,
             )
             plan, standing = await retried(attempt, self._rules, look)
         except TrilithError as error:
             if not model.served and not attempt.given_up and model.loading is None and attempt.number > model.newest:
                 model.handles[:] = [unavailable_handle(model.key, error, model.handles)]
             raise
+        try:
+            await self._load_looked(model, plan, standing, attempt, override)
+        finally:
+            if model.agents is not plan.agents:
+                await forget(plan.agents)
+
+    async def _load_looked(
+        self, model: Model, plan: ModelPlan, standing: Standing, attempt: Attempt, override: Override | None
+    ) -> None:
         attempt.standing = standing
-        same = model.loading
+        same, name = model.loading, name_of(model.key)
         if same is not None and same.standing == standing:
             await attempt.join(same)
             await forget(override)  # it says what that of the other says
@@ -319,10 +330,11 @@ class ModelKeeper:
         model.loading, model.newest = attempt, attempt.number
         takeover = await self._load_planned(model, plan, attempt, standing)
         model.loading = None
-        old, model.override = model.override, override
+        old, model.override = (model.override, model.agents), override
+        model.agents = plan.agents
         attempt.took_over()
         await takeover.end(self._rules.drain_timeout_s)
-        await forget(old)
+        await forget(*old)
 
     async def _load_planned(self, model: Model, plan: ModelPlan, attempt: Attempt, standing: Standing) -> Takeover:
         """Loads what must be, and lets it take over. Nothing else happens between that and the return."""
@@ -446,12 +458,12 @@ class ModelKeeper:
         key: str,
         retired: Mapping[str, ServedModel],
         handles: list[ModelHandle],
-        override: Override | None,
+        held: tuple[Held | None, ...],
         earlier: set[asyncio.Task[None]],
         began_at: float,
     ) -> None:
         await retire(retired.values(), self._rules.drain_timeout_s)
-        await forget(override)
+        await forget(*held)
         if earlier:  # unloads that took what is in flight
             await asyncio.wait(earlier)
         for handle in handles:

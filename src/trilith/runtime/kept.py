@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from trilith.errors import TrilithError
+from trilith.runtime.agents.chain import AgentChain
 from trilith.runtime.attempt import Attempt
 from trilith.runtime.backends import ModelFile
 from trilith.runtime.changes import Standing
@@ -23,11 +24,15 @@ from trilith.runtime.statistics import StatisticsCollector
 
 _log: Final = logging.getLogger("trilith.runtime")
 
+Held = Override | AgentChain
+"""What must stay as long as a model is served: files that a client sent, and what agents have made."""
+
 
 class Model:
     """One model: its handles, what serves them, and what they were loaded from."""
 
     __slots__ = (
+        "agents",
         "attempts",
         "handles",
         "key",
@@ -55,6 +60,7 @@ class Model:
         self.statistics: dict[str, StatisticsCollector] = {}  # by version; they outlive what they count
         self.standing: Standing | None = None
         self.override: Override | None = None  # its files must stay while it is served
+        self.agents: AgentChain | None = None  # and so must what these have made
 
     @property
     def counts(self) -> bool:
@@ -69,10 +75,11 @@ class Model:
         return self.sent and not (self.served or self.attempts or self.retiring)
 
 
-async def forget(override: Override | None) -> None:
-    """Removes the files that a client sent, when nothing is served from them any more."""
-    if override is not None:
-        await asyncio.to_thread(override.close)
+async def forget(*held: Held | None) -> None:
+    """Lets go of what a model was loaded from, when nothing is served from it any more."""
+    for each in held:
+        if each is not None:
+            await asyncio.to_thread(each.close)
 
 
 async def retire(served: Collection[ServedModel], drain_timeout_s: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 from trilith.errors import SetupError
@@ -24,13 +25,14 @@ class LoadRun:
         heard_at: the instant of its last sign that it gets on.
     """
 
-    __slots__ = ("_backends", "_lock", "_reason", "heard_at", "phase")
+    __slots__ = ("_backends", "_lock", "_reason", "_stops", "heard_at", "phase")
 
     def __init__(self) -> None:
         self.phase = WAITING
         self.heard_at = 0.0
         self._reason = ""
         self._backends: list[RequestBackend] = []
+        self._stops: list[Callable[[str], object]] = []
         self._lock = threading.Lock()
 
     def enter(self, phase: str) -> None:
@@ -70,10 +72,23 @@ class LoadRun:
                 backend.tell_heard(self.heard)
                 self._backends.append(backend)
 
+    def on_give_up(self, stop: Callable[[str], object]) -> None:
+        """The thread waits next for something that `stop` ends, which gets why.
+
+        Raises:
+            SetupError: nobody wants the load any more.
+        """
+        with self._lock:
+            if self._reason:
+                raise SetupError(self._reason)
+            self._stops.append(stop)
+
     def give_up(self, reason: str) -> None:
         """Nobody wants the load any more: what can be stopped is."""
         with self._lock:
             self._reason = reason
-            backends = list(self._backends)
+            backends, stops = list(self._backends), list(self._stops)
         for backend in backends:
             backend.give_up(reason)
+        for stop in stops:
+            stop(reason)

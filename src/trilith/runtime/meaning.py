@@ -19,6 +19,8 @@ def meaning(plan: ModelPlan) -> Iterator[str]:
         yield f"The model file is fetched from {spec.source.reference}" + (
             " and its digest is checked." if spec.source.sha256 else "; say `sha256`, so that it is checked."
         )
+    for agent in spec.agents:
+        yield f"Before it is loaded, its files are shown to the repository agent {agent.name}, which may refuse."
     if spec.max_batch_size == 0:
         yield "Requests bring the full shape: there is no batch dimension, and requests are not joined."
     else:

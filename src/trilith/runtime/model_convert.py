@@ -30,7 +30,7 @@ _PLAIN: Final = frozenset(("name", "datatype", "dims", "labels", "optional", "ra
 _SAID: Final = frozenset(
     (
         *("name", "backend", "runtime", "max_batch_size", "inputs", "outputs", "instances", "batching", "versions"),
-        *("filename", "parameters", "triton"),
+        *("filename", "agents", "parameters", "triton"),
     )
 )
 _FIELDS: Final = (("labels", "label_filename"), ("optional", "optional"), ("ragged", "allow_ragged_batch"))
@@ -128,6 +128,9 @@ def pbtxt_to_yaml(text: str, name: str, *, source: str) -> str:
     if config.default_model_filename:
         values["filename"] = config.default_model_filename
         done.add("default_model_filename")
+    if config.model_repository_agents.agents:
+        values["agents"] = [_agent_values(agent) for agent in config.model_repository_agents.agents]
+        done.add("model_repository_agents")
     rest = type(config)()
     rest.CopyFrom(config)
     for field in done:
@@ -189,6 +192,11 @@ def read_through_pbtxt(values: Mapping[str, Any], name: str, *, source: str) -> 
         InvalidConfig: as above, or a field is wrong.
     """
     return parse_model_pbtxt(yaml_to_pbtxt(values, source=source), name, source=source)
+
+
+def _agent_values(agent: Any) -> dict[str, Any]:
+    parameters = dict(sorted(agent.parameters.items()))
+    return {"name": agent.name, **({"parameters": parameters} if parameters else {})}
 
 
 def _tensor_values(tensor: Any) -> dict[str, Any] | None:
@@ -275,5 +283,7 @@ def _fill(config: Any, values: Mapping[str, Any]) -> None:
     elif isinstance(versions, list):
         config.version_policy.specific.versions.extend(versions)
     config.default_model_filename = values.get("filename", "")
+    for agent in values.get("agents", ()):
+        config.model_repository_agents.agents.add(name=agent["name"], parameters=agent.get("parameters") or {})
     for key, value in values.get("parameters", {}).items():
         config.parameters[key].string_value = str(value).lower() if isinstance(value, bool) else str(value)

@@ -85,6 +85,7 @@ HONOURED: Final[_Tree] = {
     "model_warmup": {"name": None, "batch_size": INT32, "count": WARMUPS, "inputs": _WARMUP_INPUT},
     "parameters": None,
     "metric_tags": None,
+    "model_repository_agents": {"agents": {"name": None, "parameters": None}},
     # Present but empty, it says what is so anyway.
     "model_transaction_policy": {},
 }

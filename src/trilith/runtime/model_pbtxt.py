@@ -25,6 +25,7 @@ from trilith.runtime.onnx_parameters import onnx_session
 from trilith.runtime.reshaping import Reshape
 from trilith.runtime.schedule import QueuePolicy, TimeoutAction
 from trilith.runtime.spec import (
+    AgentSpec,
     DeclaredTensor,
     InstanceConfig,
     InstanceGroup,
@@ -111,6 +112,7 @@ def _spec(config: Any, name: str, problems: Problems, *, says_max_batch_size: bo
         warmup=every("model_warmup", lambda sample, _: _warmup(sample)),
         parameters={key: value.string_value for key, value in sorted(config.parameters.items())},
         metric_tags=read(lambda: _metric_tags(config), {}),
+        agents=read(lambda: _agents(config.model_repository_agents.agents), ()),
         kept=kept_fields(config),
     )
     read(lambda: check_queue(spec), None)
@@ -212,6 +214,13 @@ def _datatype(number: int) -> DataType | None:
     if word == "INVALID":
         return None
     return DataType.BYTES if word == "STRING" else DataType(word)
+
+
+def _agents(agents: Any) -> tuple[AgentSpec, ...]:
+    for at, agent in enumerate(agents):
+        if not agent.name:
+            raise InvalidConfig(f"model_repository_agents.agents[{at}].name: is missing")
+    return tuple(AgentSpec(name=agent.name, parameters=dict(sorted(agent.parameters.items()))) for agent in agents)
 
 
 def _instances(groups: Any) -> InstanceConfig:

@@ -76,6 +76,8 @@ def model_config(handle: ModelHandle) -> Any:
     for key, value in spec.parameters.items():
         config.parameters[key].string_value = value
     config.metric_tags.update(spec.metric_tags)
+    for agent in spec.agents:
+        config.model_repository_agents.agents.add(name=agent.name, parameters=agent.parameters)
     return config
 
 

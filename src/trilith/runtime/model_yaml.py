@@ -35,6 +35,7 @@ from trilith.runtime.joining import BatchInput, BatchInputKind, BatchOutput, Pad
 from trilith.runtime.reductions import INDEX, VALUE
 from trilith.runtime.schedule import QueuePolicy, TimeoutAction
 from trilith.runtime.spec import (
+    AgentSpec,
     DeclaredTensor,
     InstanceConfig,
     ModelSource,
@@ -150,6 +151,11 @@ class _Latest(_Strict, frozen=True):
     latest: Positive
 
 
+class _Agent(_Strict, frozen=True):
+    name: Name
+    parameters: dict[str, str] = {}
+
+
 class _Session(_Strict, frozen=True):
     intra_op_threads: Threads = 1
     inter_op_threads: Threads = 1
@@ -184,6 +190,7 @@ class Model(_Strict, frozen=True):
     sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{64}$")] | None = None
     version: Version = 1
     filename: str = ""
+    agents: list[_Agent] = []
     parameters: dict[str, Scalar] = {}
     timeout_ms: Limit | None = None
     load_timeout_ms: Limit | None = None
@@ -261,6 +268,9 @@ def _spec(raw: Model, name: str, *, source: str) -> ModelSpec:
         source=None
         if raw.source is None
         else ModelSource(reference=raw.source, sha256=raw.sha256, version=raw.version),
+        agents=tuple(
+            AgentSpec(name=each.name, parameters=dict(sorted(each.parameters.items()))) for each in raw.agents
+        ),
         load_timeout_s=None if raw.load_timeout_ms is None else raw.load_timeout_ms / 1e3,
         pure=raw.pure,
     )

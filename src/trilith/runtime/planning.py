@@ -10,14 +10,16 @@ from typing import Final
 
 from trilith.core.foreign import named_error
 from trilith.errors import SetupError, TrilithError, UnknownReference
+from trilith.runtime.agents.chain import run_agents
 from trilith.runtime.backends import BackendKind
 from trilith.runtime.changes import Standing
 from trilith.runtime.devices import OPTION
 from trilith.runtime.load_run import LoadRun
 from trilith.runtime.naming import name_of
 from trilith.runtime.overrides import Override
-from trilith.runtime.repository import ModelPlan, plan_model
+from trilith.runtime.repository import ModelPlan, config_file, plan_model
 from trilith.runtime.roots import Roots
+from trilith.runtime.spec import ModelSpec
 from trilith.runtime.steps import LoadRules
 from trilith.runtime.strictness import as_said
 
@@ -46,44 +48,69 @@ def plan_load(
 
     Raises:
         UnknownReference: it is in no repository, or has no version to serve.
-        SetupError: it is in two, or its configuration is wrong.
+        SetupError: it is in two, its configuration is wrong, or a repository agent refuses it.
     """
     try:
-        return _plan_load(roots, kinds, key, path, override, rules, run)
+        name, folder = name_of(key), _folder(roots, key, path, override, run)
+        run.enter("reading its configuration")
+        sent = override.spec_of(folder, rules.config_name) if override is not None else None
+        plan = _plan(name, folder, kinds, sent, rules)
+        if not plan.spec.agents:
+            return plan, plan.standing()
+        return _after_agents(plan, kinds, sent, rules, run)
     except TrilithError:
         raise
     except Exception as error:  # whatever lies in one model's folder, it is an error of that model
         raise SetupError(f"model '{name_of(key)}' cannot be looked at: {named_error(error)}") from error
 
 
-def _plan_load(
-    roots: Roots,
-    kinds: Mapping[str, BackendKind],
-    key: str,
-    path: Path | None,
-    override: Override | None,
-    rules: LoadRules,
-    run: LoadRun,
-) -> tuple[ModelPlan, Standing]:
+def close_plan(found: tuple[ModelPlan, Standing]) -> None:
+    """Ends what was begun for a load that nobody wants any more. Blocks."""
+    plan, _ = found
+    if plan.agents is not None:
+        plan.agents.close()
+
+
+def _folder(roots: Roots, key: str, path: Path | None, override: Override | None, run: LoadRun) -> Path:
     name = name_of(key)
     run.enter("looking for its files")
     if override is not None and override.folder is not None:
-        path = override.folder
-    if path is None:
-        folders = roots.fetch(key, run)
-        if not folders:
-            raise UnknownReference(f"failed to load '{name}', no such model folder in the repositories {roots}")
-        if len(folders) > 1:
-            raise SetupError(
-                f"model '{name}' stands in more than one repository: {_joined(folders)}; rename the folder of one, or "
-                "start the server with --model-namespacing"
-            )
-        path = folders[0]
-    run.enter("reading its configuration")
-    sent = override.spec_of(path, rules.config_name) if override is not None else None
+        return override.folder
+    if path is not None:
+        return path
+    folders = roots.fetch(key, run)
+    if not folders:
+        raise UnknownReference(f"failed to load '{name}', no such model folder in the repositories {roots}")
+    if len(folders) > 1:
+        raise SetupError(
+            f"model '{name}' stands in more than one repository: {_joined(folders)}; rename the folder of one, or "
+            "start the server with --model-namespacing"
+        )
+    return folders[0]
+
+
+def _after_agents(
+    plan: ModelPlan, kinds: Mapping[str, BackendKind], sent: ModelSpec | None, rules: LoadRules, run: LoadRun
+) -> tuple[ModelPlan, Standing]:
+    """The plan once its agents have let it pass; of the folder that they have left."""
+    chain = run_agents(plan.spec.agents, rules.agents, plan.spec.name, plan.folder, plan.said_in, run)
+    try:
+        if chain.folder != plan.folder:
+            said = sent is not None or config_file(chain.folder, rules.config_name) is None
+            spec = _plan(plan.spec.name, chain.folder, kinds, (sent or plan.spec) if said else None, rules)
+            plan = spec.with_spec(replace(spec.spec, agents=plan.spec.agents))
+        return replace(plan, agents=chain), plan.standing()
+    except BaseException:
+        chain.close()
+        raise
+
+
+def _plan(
+    name: str, folder: Path, kinds: Mapping[str, BackendKind], sent: ModelSpec | None, rules: LoadRules
+) -> ModelPlan:
     plan = plan_model(
         name,
-        path,
+        folder,
         kinds,
         sent,
         rules.config_name,
@@ -99,7 +126,7 @@ def _plan_load(
         plan = plan.with_spec(replace(plan.spec, default_rows=rows))
     if plan.spec.load_timeout_s is None:
         plan = plan.with_spec(replace(plan.spec, load_timeout_s=rules.timeout_s))
-    return plan, plan.standing()
+    return plan
 
 
 def _joined(paths: Sequence[Path]) -> str:

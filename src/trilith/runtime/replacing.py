@@ -33,6 +33,7 @@ PLACES: Final[dict[str, tuple[str, ...]]] = {
     "model_warmup": ("warmup",),
     "parameters": ("parameters",),
     "metric_tags": ("metric_tags",),
+    "model_repository_agents": ("agents",),
 }
 """Where in a specification a field stands; those that are not named have no effect and are in `kept` all together."""
 

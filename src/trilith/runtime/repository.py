@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.backends.files import what_lies_at
@@ -27,6 +27,9 @@ from trilith.runtime.model_pbtxt import load_model_pbtxt, with_session
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.spec import ModelSpec, VersionPolicy
 from trilith.runtime.words import PBTXT_WORDS, YAML_WORDS
+
+if TYPE_CHECKING:
+    from trilith.runtime.agents.chain import AgentChain
 
 _MOST_LISTED: Final = 20
 _NONE_SET: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -55,6 +58,7 @@ class ModelPlan:
         files: one for each version to serve, ascending. A file that must be fetched first has no path yet.
         said_in: where its configuration stands, or would: a file, or the parameter of the load, for messages.
         moved: fields that ask for a GPU where it is run on a CPU instead, with what they say.
+        agents: what its agents have done, to be closed when nothing is served of it.
     """
 
     spec: ModelSpec
@@ -63,6 +67,7 @@ class ModelPlan:
     files: tuple[ModelFile, ...]
     said_in: str = ""
     moved: tuple[str, ...] = ()
+    agents: AgentChain | None = None
 
     @property
     def words(self) -> Mapping[str, str]:

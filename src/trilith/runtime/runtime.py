@@ -32,6 +32,7 @@ from trilith.core.context import Context
 from trilith.core.load_options import ControlMode
 from trilith.core.request import InferRequest, InferResponse
 from trilith.errors import NoReadyReplica, TrilithError, UnknownModel
+from trilith.runtime.agents.chain import Agents
 from trilith.runtime.backends import all_backends
 from trilith.runtime.changes import at_start
 from trilith.runtime.control import RepositoryControl
@@ -95,6 +96,7 @@ class Runtime:
                 settings=self._config.model_settings,
                 auto_complete=not self._config.disable_auto_complete_config,
                 backends=self._config.backend_settings,
+                agents=Agents(Path(agents) if (agents := self._config.repoagent_directory) else None),
                 keep_statistics=self._config.keep_statistics,
                 drain_timeout_s=self._config.drain_timeout_s,
             ),

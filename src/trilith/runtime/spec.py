@@ -237,6 +237,19 @@ class SessionConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSpec:
+    """A repository agent that is asked before a model is loaded; see `agents/`.
+
+    Attributes:
+        name: the agent's.
+        parameters: what it is told.
+    """
+
+    name: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """How one model is to be served.
 
@@ -261,6 +274,7 @@ class ModelSpec:
         metric_tags: further labels of the model's metrics that have Triton's names.
         kept: fields of Triton's configuration that have no effect here, as its message: for clients to read.
         source: where the file comes from when the folder does not hold it.
+        agents: asked in order before it is loaded.
         warmup: what it is run with before it serves.
         load_timeout_s: how long loading it may give no sign that it gets on, in seconds; None for the runtime's limit.
         default_rows: most rows in a batch where its file has a batch dimension and nobody says a size; 0: no batches.
@@ -288,6 +302,7 @@ class ModelSpec:
     metric_tags: Mapping[str, str] = field(default_factory=dict)
     kept: bytes = b""
     source: ModelSource | None = None
+    agents: tuple[AgentSpec, ...] = ()
     warmup: tuple[WarmupSample, ...] = ()
     load_timeout_s: float | None = None
     default_rows: int = DEFAULT_MAX_BATCH_SIZE

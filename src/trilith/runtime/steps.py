@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from trilith.core.backend_config import BackendConfig
 from trilith.errors import InvalidConfig, SetupError
+from trilith.runtime.agents.chain import Agents
 from trilith.runtime.attempt import Attempt
 from trilith.runtime.backends import Backend
 from trilith.runtime.changes import Reload
@@ -38,6 +39,7 @@ class LoadRules:
         settings: by model, what stands before its configuration.
         auto_complete: whether what a configuration leaves out is taken from the model.
         backends: what was said of backends.
+        agents: repository agents.
         keep_statistics: whether a version that is loaded again goes on counting where it was.
         drain_timeout_s: how long requests in flight may take when a version stops.
     """
@@ -49,6 +51,7 @@ class LoadRules:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     auto_complete: bool = True
     backends: BackendConfig = field(default_factory=BackendConfig)
+    agents: Agents = field(default_factory=Agents)
     keep_statistics: bool
     drain_timeout_s: float
 

@@ -38,7 +38,7 @@ WORDS = ("model.py", "a.onnx", "identity", "python", "onnxruntime", "libtriton_i
 KEYS = ("intra_op_thread_count", "reason", "team")
 EDGES = (-(1 << 31), -2, -1, 0, 1, 2, 7, 8, 255, 256, 257, (1 << 31) - 1)
 FAR = (*EDGES, 1 << 32, 1 << 53, (1 << 63) - 1, -(1 << 63))
-NOT_SERVED = ("ensemble_scheduling", "sequence_batching", "model_operations", "model_repository_agents")
+NOT_SERVED = ("ensemble_scheduling", "sequence_batching", "model_operations")
 
 
 def value_of(field, dice):

@@ -140,6 +140,7 @@ def made(dice):
             parameters=lambda: {
                 text(): dice.choice((*TEXTS, *WHOLE, *BROKEN, True)) for _ in range(dice.randint(0, 3))
             },
+            agents=lambda: dice.many(lambda: {"name": text(), **dice.some(parameters=lambda: {text(): text()})}, 2),
             timeout_ms=number,
             load_timeout_ms=number,
             pure=yes,

@@ -15,6 +15,7 @@ from trilith.runtime import RuntimeConfig
 
 OTHER = {
     "backend_directory": "backends",
+    "repoagent_directory": "agents",
     "backend_config": ("onnxruntime,default-max-batch-size=8",),
     "disable_auto_complete_config": True,
     "metrics_config": ("summary_latencies=true",),

@@ -44,6 +44,7 @@ BESIDE = {
     "batch_output.target_name": APART,
     "batch_output.source_input": APART,
     "dynamic_batching.default_priority_level": "dynamic_batching { priority_levels: 7 }",
+    "model_repository_agents.agents.parameters": 'model_repository_agents { agents { name: "checksum" } }',
     "dynamic_batching.priority_levels": "dynamic_batching { default_priority_level: 1 }",
 }
 
