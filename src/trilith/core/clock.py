@@ -7,7 +7,9 @@ for all processes of a machine, so instants (deadlines, timeline stamps) may cro
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
+
+_TIMER_RESOLUTION_S: Final = 0.001
 
 
 class Clock(Protocol):
@@ -22,3 +24,11 @@ class MonotonicClock:
     """The real clock (`CLOCK_MONOTONIC`)."""
 
     now = staticmethod(time.monotonic)
+
+
+def timer_delay_s(due: float, now: float) -> float:
+    """What to tell a loop's `call_later` so that it looks again at `due`: at least what its timers can tell apart.
+
+    uvloop counts in whole milliseconds. A shorter delay would be none: it looked again at once, and would spin until `due`.
+    """
+    return max(_TIMER_RESOLUTION_S, due - now)

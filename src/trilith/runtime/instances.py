@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from trilith.core.clock import timer_delay_s
 from trilith.runtime.backends.port import Backend
 from trilith.runtime.execution import Executed, Execution, failed_batch
 from trilith.runtime.main_end import main_end
@@ -23,7 +24,6 @@ from trilith.runtime.ticket import Ticket
 from trilith.runtime.unexpected import RETRY_S, unexpected
 
 _IN_A_TURN: Final = 16  # runs of an inline instance that no batch can join
-_TIMER_RESOLUTION_S: Final = 0.001  # of uvloop's timers; a shorter one fires at once, and would spin
 
 
 class Taken(NamedTuple):
@@ -229,7 +229,7 @@ class InlineInstance:
             found = self._take()
             if not isinstance(found, Taken):
                 if found.timeout_s is not None:
-                    self._timer = self._loop.call_later(max(found.timeout_s, _TIMER_RESOLUTION_S), self._run)
+                    self._timer = self._loop.call_later(timer_delay_s(found.timeout_s, 0.0), self._run)
                 return
             self._finish(_executed(self._execution, self._backend, found))
             if self._work.rest(self):

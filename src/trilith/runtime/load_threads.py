@@ -17,14 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from trilith.core.clock import Clock
+from trilith.core.clock import Clock, timer_delay_s
 from trilith.errors import Draining, SetupError, TrilithError
 from trilith.runtime.load_run import LoadRun
 from trilith.runtime.load_slots import GiveUp, LoadSlots
 
 MOST_LEFT_BEHIND: Final = 16
 STOPPED: Final = "the runtime was stopped while the model was loading"
-_EARLIEST_S: Final = 0.001
 _FREE_AGAIN_S: Final = 0.1
 _log: Final = logging.getLogger("trilith.runtime")
 _Result = TypeVar("_Result")
@@ -274,7 +273,7 @@ class LoadThreads:
             self._timer = None
         deadline = self._slots.next_deadline()
         if deadline is not None:
-            self._timer = self._loop.call_later(max(_EARLIEST_S, deadline - now), self._look)
+            self._timer = self._loop.call_later(timer_delay_s(deadline, now), self._look)
 
 
 def _too_late(job: LoadJob[Any], silent_s: float) -> Overdue:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from trilith.core.clock import Clock
+from trilith.core.clock import Clock, timer_delay_s
 from trilith.core.tensor import Array
 from trilith.errors import ReplicaLost, TrilithError
 from trilith.runtime.backends.port import Answered, LifeReport, Outcome, RequestBackend, RequestBatch
@@ -32,7 +32,6 @@ from trilith.runtime.validation import Admitted
 
 MOST_GIVEN_BACK: Final = 3
 _NO_SHARE: Final = 2  # so few batches an instance may always hold
-_TIMER_RESOLUTION_S = 0.001  # of uvloop's timers; a shorter one fires at once, and would spin
 
 
 class LeavableWork(Work, Protocol):
@@ -186,7 +185,7 @@ class RequestInstance:
             found = self._take()
             if not isinstance(found, Taken):
                 if found.timeout_s is not None:
-                    self._timer = self._loop.call_later(max(found.timeout_s, _TIMER_RESOLUTION_S), self._run)
+                    self._timer = self._loop.call_later(timer_delay_s(found.timeout_s, 0.0), self._run)
                 return
             self._begin(found)
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from trilith.core.aside import aside
-from trilith.core.clock import Clock
+from trilith.core.clock import Clock, timer_delay_s
 from trilith.core.context import Context
 from trilith.core.request import InferRequest
 from trilith.errors import DeadlineExceeded, Draining, NoReadyReplica, QueueTimeout, TrilithError
@@ -442,7 +442,7 @@ class ServedModel:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = deadline
-        self._timer = self._loop.call_later(max(0.001, deadline - now), self._on_timer)
+        self._timer = self._loop.call_later(timer_delay_s(deadline, now), self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None

@@ -29,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from trilith.core.clock import timer_delay_s
 from trilith.core.context import current_context
 from trilith.core.foreign import named_error
 from trilith.core.forks import end_if_forked
@@ -306,7 +307,7 @@ class ServiceHost:
         if self._sweep is not None:
             self._sweep.cancel()
         self._sweep_at = instant
-        self._sweep = self._loop.call_later(max(0.0, instant - now), self._expire)
+        self._sweep = self._loop.call_later(timer_delay_s(instant, now), self._expire)
 
     def _expire(self) -> None:
         now, earliest = _now(), math.inf

@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+from trilith.core.clock import timer_delay_s
 from trilith.core.context import current_context
 from trilith.core.foreign import named_error
 from trilith.errors import Cancelled, InvalidConfig, ServiceError
@@ -110,7 +111,7 @@ class LocalBatches:
         now, loop = _now(), asyncio.get_running_loop()
         held_until = self._queue.held_until(now) if len(self._queue) else now
         if held_until > now:
-            self._pump_at(loop.call_later(held_until - now, self._pump))
+            self._pump_at(loop.call_later(timer_delay_s(held_until, now), self._pump))
             return
         batch = self._queue.leave(now)
         if batch is not None:
@@ -118,7 +119,7 @@ class LocalBatches:
             # Not a `finally` in the task: one that is cancelled before its first step never gets there.
             self._running.add_done_callback(functools.partial(self._ended, batch))
         elif (due := self._queue.next_window_end()) is not None:
-            self._pump_at(loop.call_later(max(0.0, due - now), self._pump))
+            self._pump_at(loop.call_later(timer_delay_s(due, now), self._pump))
 
     async def _run(self, batch: CallBatch[_LocalCall]) -> None:
         live = batch.live

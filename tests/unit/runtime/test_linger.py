@@ -1,6 +1,7 @@
 """The pause before an under-full batch: simulated callers, who wait for their answers or do not."""
 
 import heapq
+import itertools
 import random
 
 import pytest
@@ -97,6 +98,13 @@ def test_callers_who_come_back_at_different_times():
     rate, _ = simulate(Linger(MOST), flat, callers=32, back_s=lambda: dice.uniform(0.0003, 0.0013))
     without, _ = simulate(Never(MOST), flat, callers=32, back_s=lambda: dice.uniform(0.0003, 0.0013))
     assert rate > 1.5 * without
+
+
+def test_callers_who_are_answered_one_after_the_other_are_all_waited_for():
+    """As one thread answers them, and reads what they ask next: the last one is back when the pause is nearly over."""
+    turn = itertools.count()
+    rate, _ = simulate(Linger(MOST), flat, callers=MOST, back_s=lambda: 0.0006 + 0.00004 * (next(turn) % MOST))
+    assert rate > 0.97 * MOST / (0.005 + 0.0006 + 0.00004 * MOST)
 
 
 @pytest.mark.parametrize("cost", [flat, some, proportional])

@@ -10,6 +10,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from trilith.core.clock import timer_delay_s
+
 
 class DeadlineTimer:
     """Calls `on_due` at the earliest deadline or a little before; `on_due` returns the next one, or None."""
@@ -39,7 +41,7 @@ class DeadlineTimer:
 
     def _set(self, deadline: float, now: float) -> None:
         self._fires_at = deadline
-        self._handle = self._loop.call_later(max(0.0, deadline - now), self._fire)
+        self._handle = self._loop.call_later(timer_delay_s(deadline, now), self._fire)
 
     def _fire(self) -> None:
         self._handle = None

@@ -34,6 +34,7 @@ _WRITE_AT_PIECES: Final = 16
 _MAX_PIECES: Final = 512  # well under the system's IOV_MAX of 1024
 _MAX_RECEIVED_DESCRIPTORS: Final = 2 * MAX_UNSENT_DESCRIPTORS
 _DESCRIPTOR_BYTES: Final = array.array("i").itemsize
+_TRUNCATED: Final = int(socket.MSG_CTRUNC)  # the flag itself is an enum, whose `&` takes longer than the read
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(MAX_UNSENT_DESCRIPTORS * _DESCRIPTOR_BYTES)
 _READ_AFTER_WRITE_FAILED_S: Final = 1.0
 
@@ -171,9 +172,9 @@ class Channel:
         except OSError as error:
             self._end(f"reading failed: {error}")
             return
-        if ancillary or flags & socket.MSG_CTRUNC:
+        if ancillary or flags & _TRUNCATED:
             self._take_descriptors(ancillary)
-            if flags & socket.MSG_CTRUNC or len(self._received_descriptors) > _MAX_RECEIVED_DESCRIPTORS:
+            if flags & _TRUNCATED or len(self._received_descriptors) > _MAX_RECEIVED_DESCRIPTORS:
                 self._end(
                     "descriptors were lost: this process has no free ones (see ulimit -n), or too many were sent", True
                 )

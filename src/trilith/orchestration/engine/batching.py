@@ -6,14 +6,17 @@ Rule 3: each item of a batch is settled by itself: expired, cancelled and failin
 Rule 4: a batch is what one frame carries. Nothing is noted of one before it is handed over: a refusal leaves no trace.
 Rule 5: a window that closes is a timer of its own, at the instant that the queue names; so is the end of a pause before
     the only free replica takes what waits. Where two are free, nothing pauses.
+Rule 6: a call that comes while no replica is free, or while the pause goes on anyway, is only queued.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from trilith.core.clock import timer_delay_s
 from trilith.errors import Bug, QueueFull, TrilithError, error_from_code
 from trilith.net.transport import Buffer, Reply
 from trilith.orchestration.deployments import MethodRoute
@@ -83,6 +86,7 @@ class BatchQueue:
         )
         self._timer: asyncio.TimerHandle | None = None  # for the end of the window or pause that ends next
         self._due: float | None = None  # when that is
+        self._look_again: float = 0  # calls that wait below which there is nothing to decide until then
 
     @property
     def waiting(self) -> int:
@@ -101,7 +105,8 @@ class BatchQueue:
         except QueueFull as error:
             raise QueueFull(f"{error.message} ({len(self._deployment.replicas)} replicas are running)") from None
         call.ticket = ticket
-        self.pump(now)
+        if len(self._queue) >= self._look_again or (self._due is not None and now >= self._due):
+            self.pump(now)
 
     def clear(self) -> list[PendingCall]:
         """Takes out every call that waits, oldest first."""
@@ -127,13 +132,16 @@ class BatchQueue:
     def pump(self, now: float) -> None:
         """Sends batches while some may leave and a replica is free."""
         due: float | None = None
+        self._look_again = 0
         while due is None and self._queue.is_ready(now):
             free = list(self._free())
             if not free:
                 self._stop_timer()
+                self._look_again = math.inf
                 return  # the next one that is free comes back here
             if len(free) == 1 and (held_until := self._queue.held_until(now)) > now:
                 due = held_until
+                self._look_again = self._queue.look_again
             elif (batch := self._queue.leave(now)) is not None:
                 self._send(min(free, key=lambda link: link.in_flight), batch)
         self._wake_at(self._queue.next_window_end() if due is None else due, now)
@@ -144,7 +152,7 @@ class BatchQueue:
         self._stop_timer()
         if due is not None:
             self._due = due
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, due - now), self._woken)
+            self._timer = asyncio.get_running_loop().call_later(timer_delay_s(due, now), self._woken)
 
     def _woken(self) -> None:
         self._timer = self._due = None

@@ -33,6 +33,7 @@ _GIVEN_UP: Final = (Cancelled, DeadlineExceeded)
 _STREAM_GIVEN_UP: Final = (*_GIVEN_UP, QueueFull)
 _PLAIN_META: Final = pack_meta(PLAIN_RESULT)
 _MESSAGE_META: Final = pack_meta(MESSAGE_RESULT)
+_PLAIN_ITEM: Final = BatchItemResult(ok=True, meta=_PLAIN_META, buffer_count=1)
 
 
 class ServedCalls:
@@ -163,6 +164,9 @@ class _BatchAnswer:
                     message=shortened(outcome.message),
                     retry_after_s=outcome.retry_after_s,
                 )
+            elif outcome is PLAIN_RESULT and len(buffers) == 1:
+                self._results[index] = _PLAIN_ITEM
+                self._buffers[index] = buffers
             else:
                 self._results[index] = BatchItemResult(ok=True, meta=pack_meta(outcome), buffer_count=len(buffers))
                 self._buffers[index] = buffers

@@ -139,6 +139,11 @@ class CallQueue(Generic[CallT]):
         """The instant until which the only free place should not take what is ready; not after `now` when it should."""
         return now if self._linger is None else self._linger.until(len(self._batcher), now)
 
+    @property
+    def look_again(self) -> int:
+        """After `held_until` held something: the calls waiting from which on it is worth asking again."""
+        return 0 if self._linger is None else self._linger.look_again
+
     def next_window_end(self) -> float | None:
         """The instant at which the oldest open window closes, or None. Past ones are not reported again."""
         return self._batcher.next_window_end()

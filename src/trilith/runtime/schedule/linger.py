@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import Final
 
-SHARE: Final = 0.3
+SHARE: Final = 0.5
 SHORTEST_S: Final = 0.001  # what a timer can tell apart
-_PAYS: Final = 1.02
+_PAYS: Final = 1.0
 _KEPT: Final = 0.8  # of what is known, when a batch adds to it
 _NEARLY_ONE: Final = 0.5
 _LATE: Final = 1.25  # of the time in which the last one usually is back; then those that are not are late
@@ -28,18 +28,33 @@ class Linger:
 
     Args:
         max_size: most rows in a batch.
+
+    Attributes:
+        look_again: once something is held, the rows waiting from which on `until` has something new to say.
     """
 
-    __slots__ = ("_back", "_ended_at", "_last_at", "_max_size", "_returned", "_size", "_soon_s", "_times", "_until")
+    __slots__ = (
+        "_back",
+        "_ended_at",
+        "_last_at",
+        "_max_size",
+        "_returned",
+        "_size",
+        "_soon_s",
+        "_times",
+        "_until",
+        "look_again",
+    )
 
     def __init__(self, max_size: int) -> None:
         self._max_size = max_size
         self._times = _Line()
         self._back = 1.0  # what share of a batch's callers came back within its pause
-        self._soon_s = 0.0  # in which the last of them was back
+        self._soon_s = 0.0  # in which one of them after the other was back
         self._size = 0  # rows of the last batch
         self._ended_at = self._until = 0.0
         self._returned, self._last_at = 0, 0.0  # calls that came since
+        self.look_again = 0
 
     def arrived(self, now: float) -> None:
         """A call waits from now on."""
@@ -59,7 +74,7 @@ class Linger:
             came = min(1.0, self._returned / self._size)
             self._back += (1.0 - _KEPT) * (came - self._back)
             if self._returned:
-                self._soon_s += (1.0 - _KEPT) * (self._last_at - self._ended_at - self._soon_s)
+                self._soon_s += (1.0 - _KEPT) * (self._pace_s() - self._soon_s)
         self._times.add(size, seconds)
         pause_s = SHARE * seconds
         self._size = size if pause_s >= SHORTEST_S else 0
@@ -76,12 +91,21 @@ class Linger:
         expected = min(self._back * self._size - self._returned, self._max_size - waiting)
         if now >= self._until or expected < _NEARLY_ONE:
             return now
-        until = min(self._ended_at + _LATE * self._soon_s, self._until)
+        # Those who come back do so one after the other, because one thread answers them and one thread reads what they
+        # ask next. So the pace of those who are back already tells when the others will be.
+        pace_s = self._pace_s() if self._returned else self._soon_s
+        until = min(max(self._ended_at, self._last_at) + _LATE * pace_s * expected, self._until)
         if until <= now:
             until = self._until
         alone = waiting / self._times.at(waiting)
         together = (waiting + expected) / (until - now + self._times.at(waiting + expected))
-        return until if together > _PAYS * alone else now
+        if together <= _PAYS * alone:
+            return now
+        self.look_again = waiting + max(1, int(expected / 2))
+        return until
+
+    def _pace_s(self) -> float:
+        return (self._last_at - self._ended_at) / self._returned
 
 
 class _Line:
