@@ -254,11 +254,6 @@ def _read_early(spec: ServiceSpec) -> None:
     routes: dict[str, str] = {}
     for method in spec.methods.values():
         _check_name(method)
-        if method.options.batch is not None and spec.options.middleware:
-            raise InvalidConfig(
-                f"{method.where} is batched, and {spec.name} has middleware, which each call passes by itself in its"
-                " replica: move the method into a service of its own, and call it by trilith.depends"
-            )
         for route in method.routes:
             if route in routes:
                 raise InvalidConfig(

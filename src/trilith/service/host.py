@@ -134,7 +134,9 @@ class ServiceHost:
         self._entered = True
         if self.spec.mounts or self.spec.options.middleware:
             try:
-                await self._mounts.open(self.spec, self.instance, self.handle, least_timeout_s=self._least_timeout_s)
+                await self._mounts.open(
+                    self.spec, self.instance, self.handle, self.handle_batch, least_timeout_s=self._least_timeout_s
+                )
             except BaseException:
                 await self.stop()  # the instance was entered, and is left
                 raise

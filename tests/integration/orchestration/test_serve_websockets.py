@@ -40,6 +40,14 @@ def sockets(serve_module):
     return serve_module(f"{APPS}/sockets.py:Sockets", "--max-body-mb", "2")
 
 
+@pytest.fixture(scope="module", params=["Sockets", "Behind"])
+def either(request, serve_module):
+    """As above, without and with middleware."""
+    if request.param == "Sockets":
+        return request.getfixturevalue("sockets")
+    return serve_module(f"{APPS}/sockets.py:Behind", "--max-body-mb", "2")
+
+
 @contextlib.contextmanager
 def opened(server, path, **options):
     with connect(f"ws://127.0.0.1:{server.http}{path}", proxy=None, max_size=None, **options) as found:
@@ -68,9 +76,9 @@ def seen(server, name):
     return server.post("/seen")[1][name]
 
 
-def test_items_go_both_ways_and_an_empty_message_ends_them(sockets):
+def test_items_go_both_ways_and_an_empty_message_ends_them(either):
     for path in ("/said", "/said_plainly"):
-        with opened(sockets, path) as client:
+        with opened(either, path) as client:
             for word in ("one", "zwölf", ""):
                 client.send(json.dumps(word))
                 assert json.loads(client.recv(timeout=20)) == word
@@ -78,43 +86,43 @@ def test_items_go_both_ways_and_an_empty_message_ends_them(sockets):
             assert items(client) == ([], 1000, "")
 
 
-def test_what_is_taken_beside_a_stream_stands_in_the_query(sockets):
-    with opened(sockets, "/said?mark=!") as client:
+def test_what_is_taken_beside_a_stream_stands_in_the_query(either):
+    with opened(either, "/said?mark=!") as client:
         client.send('"a"')
         assert client.recv(timeout=20) == '"a!"'
 
 
-def test_a_method_that_only_takes_answers_once(sockets):
-    with opened(sockets, "/joined") as client:
+def test_a_method_that_only_takes_answers_once(either):
+    with opened(either, "/joined") as client:
         for word in ("a", "b", "c"):
             client.send(json.dumps(word))
         client.send("")
         assert items(client) == (["abc"], 1000, "")
-    with opened(sockets, "/packed") as client:
+    with opened(either, "/packed") as client:
         client.send('"a"')
         client.send("")
         assert items(client) == ([b"a"], 1000, "")
 
 
-def test_arguments_come_from_the_query_or_the_first_message(sockets):
+def test_arguments_come_from_the_query_or_the_first_message(either):
     expected = [{"a": 1}, {"b": 2}]
-    with opened(sockets, "/spread") as client:
+    with opened(either, "/spread") as client:
         client.send(json.dumps({"items": expected, "times": 2}))
         assert items(client) == (expected * 2, 1000, "")
-    with opened(sockets, '/spread?items=[{"a":1}]&times=3') as client:
+    with opened(either, '/spread?items=[{"a":1}]&times=3') as client:
         assert items(client) == ([{"a": 1}] * 3, 1000, "")
-    with opened(sockets, "/sliced") as client:
+    with opened(either, "/sliced") as client:
         client.send(b"abcde")  # a raw body
         assert items(client) == ([b"ab", b"cd", b"e"], 1000, "")
-    with opened(sockets, "/quiet") as client:
-        assert int(client.recv(timeout=20)) in sockets.replica_pids("Sockets")
-    with opened(sockets, "/spread") as client:
+    with opened(either, "/quiet") as client:
+        assert int(client.recv(timeout=20)) in either.replica_pids(either.status()["services"][0]["name"])
+    with opened(either, "/spread") as client:
         client.send('{"items": 5}')
         [[told], code, reason] = items(client)
         assert told["error"]["code"] == "invalid_input"
         assert code == 1008
         assert told["error"]["message"].startswith(reason.encode()[:100].decode(errors="ignore"))
-    with opened(sockets, "/spread?times=2&nothing=3") as client:
+    with opened(either, "/spread?times=2&nothing=3") as client:
         [[told], code, _] = items(client)
         assert (told["error"]["code"], code) == ("invalid_input", 1008)
 
@@ -131,10 +139,10 @@ def test_items_of_any_size_come_back_as_they_were(sockets, size):
             assert client.recv(timeout=20) == content
 
 
-def test_an_array_comes_as_npy(sockets):
+def test_an_array_comes_as_npy(either):
     saved = io.BytesIO()
     np.save(saved, np.arange(12.0).reshape(3, 4))
-    with opened(sockets, "/sums") as client:
+    with opened(either, "/sums") as client:
         client.send(saved.getvalue())
         client.send("[[1, 2], [3, 4.5]]")
         client.send("")
@@ -155,16 +163,16 @@ def test_ten_thousand_messages(sockets):
         sending.join(20)
 
 
-def test_a_client_that_sends_all_before_it_reads(sockets):
-    with opened(sockets, "/counted") as client:
+def test_a_client_that_sends_all_before_it_reads(either):
+    with opened(either, "/counted") as client:
         for number in range(10_000):
             client.send(f'"{number}"')
         client.send("")
         assert items(client) == ([10_000], 1000, "")
 
 
-def test_a_failure_midway_is_told_and_closes(sockets):
-    with opened(sockets, "/broken") as client:
+def test_a_failure_midway_is_told_and_closes(either):
+    with opened(either, "/broken") as client:
         client.send('"fine"')
         client.send('"stop"')
         [[first, told], code, reason] = items(client)
@@ -173,44 +181,44 @@ def test_a_failure_midway_is_told_and_closes(sockets):
         assert told["error"]["message"] == reason == "that word is not said"
         assert told["error"]["request_id"] == client.response.headers["x-request-id"]
         assert code == 1008
-    with opened(sockets, "/broken") as client:
+    with opened(either, "/broken") as client:
         client.send('"bug"')
         [[told], code, reason] = items(client)
         assert (told["error"]["code"], code) == ("service_failed", 1011)
         assert "42" not in reason
 
 
-def test_what_is_no_item_is_refused(sockets):
-    with opened(sockets, "/said") as client:
+def test_what_is_no_item_is_refused(either):
+    with opened(either, "/said") as client:
         client.send('"a"')
         client.send("5")
         [[first, told], code, _] = items(client)
         assert (first, told["error"]["code"], code) == ("a", "invalid_input", 1008)
         assert "item 2" in told["error"]["message"]
-    with opened(sockets, "/said") as client:
+    with opened(either, "/said") as client:
         client.send(b"\x00\x01")
         [[told], code, _] = items(client)
         assert (told["error"]["code"], code) == ("unsupported_media_type", 1003)
-    with opened(sockets, "/counted") as client:
+    with opened(either, "/counted") as client:
         client.send("")
         client.send('"late"')
         found, code, _ = items(client)
         assert found == [0] or (found[0]["error"]["code"], code) == ("invalid_input", 1008)
-    with opened(sockets, "/quiet") as client:
+    with opened(either, "/quiet") as client:
         client.recv(timeout=20)
         client.send('"what?"')
         [[told], code, _] = items(client)
         assert "takes no stream" in told["error"]["message"]
 
 
-def test_refusals_before_the_handshake_have_their_status(sockets):
-    assert refused(sockets, "/nowhere")[0] == 404
-    status, error = refused(sockets, "/seen")
+def test_refusals_before_the_handshake_have_their_status(either):
+    assert refused(either, "/nowhere")[0] == 404
+    status, error = refused(either, "/seen")
     assert status == 405
     assert "POST" in error["message"]
-    answer = httpx.get(f"http://127.0.0.1:{sockets.http}/said")
+    answer = httpx.get(f"http://127.0.0.1:{either.http}/said")
     assert (answer.status_code, "websocket" in answer.text) == (405, True)
-    status, error = refused(sockets, "/said", additional_headers={"trilith-timeout-ms": "x"})
+    status, error = refused(either, "/said", additional_headers={"trilith-timeout-ms": "x"})
     assert (status, error["code"]) == (400, "invalid_input")
 
 
@@ -266,8 +274,8 @@ def test_a_key_is_asked_for_and_its_limits_hold(tmp_path, serve):
         assert client.recv(timeout=20) == '"a"'
 
 
-def test_the_method_sees_the_headers_of_the_handshake(sockets):
-    with opened(sockets, "/circumstances", additional_headers={"x-note": "hello"}) as client:
+def test_the_method_sees_the_headers_of_the_handshake(either):
+    with opened(either, "/circumstances", additional_headers={"x-note": "hello"}) as client:
         client.send('"x-"')
         assert json.loads(client.recv(timeout=20)) == {"x-note": "hello"}
         client.send('"sec-"')

@@ -287,13 +287,68 @@ def test_misuse_is_refused_where_it_is_declared():
     for wrong in (Marks, [3], [(Marks, 3)], "x"):
         with pytest.raises(InvalidConfig, match="middleware must be"):
             trilith.service(middleware=wrong)(type("Any", (), {"page": trilith.mount("/", some_page)}))
-    with pytest.raises(InvalidConfig, match="batched"):
 
-        @trilith.service(middleware=[Marks])
-        class Batched:
-            @trilith.api(batch=trilith.Batch())
-            async def read(self, x: list[int]) -> list[int]:
-                return x
+
+class Sizes:
+    seen: list[int]
+    goes_on: asyncio.Event
+
+
+async def begun():
+    while not Sizes.seen:  # noqa: ASYNC110 - the loop's turns are counted in no event
+        await asyncio.sleep(0)
+
+
+@trilith.service(middleware=[Marks])
+class Batched:
+    @trilith.api(batch=trilith.Batch(max_size=3, max_wait_ms=0))
+    async def read(self, x: list[int]) -> list[int]:
+        Sizes.seen.append(len(x))
+        await Sizes.goes_on.wait()
+        return [InvalidInput("not 7") if each == 7 else 2 * each for each in x]
+
+
+def test_calls_of_a_batched_method_are_joined_behind_it(mounted):
+    async def scenario(hosted):
+        Sizes.seen, Sizes.goes_on = [], asyncio.Event()
+
+        def ask(x):
+            return hosted.ask("*", "/read", method="POST", headers=JSON, body=b'{"x": %d}' % x)
+
+        first = ask(1)
+        await begun()
+        asked = [ask(x) for x in (2, 7, 3, 4, 5)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        Sizes.goes_on.set()
+        answers = [(await each.whole())[::2] for each in (first, *asked)]
+        assert [status for status, _ in answers] == [200, 200, 400, 200, 200, 200]
+        assert [body for _, body in answers[:2] + answers[3:]] == [b"2", b"4", b"6", b"8", b"10"]
+        assert b"not 7" in answers[2][1]
+        assert Sizes.seen == [1, 3, 2]
+
+    mounted(Batched, scenario)
+
+
+def test_a_full_queue_of_a_batched_method_refuses(mounted):
+    @trilith.service(middleware=[Marks], max_waiting=1)
+    class Full:
+        @trilith.api(batch=trilith.Batch(max_size=1))
+        async def read(self, x: list[int]) -> list[int]:
+            Sizes.seen.append(len(x))
+            await Sizes.goes_on.wait()
+            return x
+
+    async def scenario(hosted):
+        Sizes.seen, Sizes.goes_on = [], asyncio.Event()
+        asked = [hosted.ask("*", "/read", method="POST", headers=JSON, body=b'{"x": 1}')]
+        await begun()
+        asked += [hosted.ask("*", "/read", method="POST", headers=JSON, body=b'{"x": 1}') for _ in range(2)]
+        assert (await asked[2].whole())[0] == 429
+        Sizes.goes_on.set()
+        assert [(await each.whole())[0] for each in asked[:2]] == [200, 200]
+
+    mounted(Full, scenario)
 
 
 def test_middleware_that_cannot_be_made_ends_the_start(mounted):

@@ -14,23 +14,18 @@ that takes no stream and finds no query string has its arguments in the first me
 
 from __future__ import annotations
 
-from typing import Final
-
-from trilith.errors import MethodNotAllowed, TrilithError
+from trilith.errors import TrilithError
 from trilith.net.http1 import HttpRequest
 from trilith.orchestration.deployments import MethodRoute
 from trilith.orchestration.engine.requested import requested_call, traced
 from trilith.orchestration.engine.router import Router
-from trilith.orchestration.engine.socket_sink import SocketSink, sends_bytes
+from trilith.orchestration.engine.socket_sink import SocketSink
 from trilith.orchestration.engine.stream_calls import StreamCall
 from trilith.orchestration.engine.tracer import Tracer
 from trilith.telemetry import TimelineShelf
 from trilith.wire.call_headers import CallHeaders, read_headers
-from trilith.wire.stream_formats import BYTES, JSON
-
-_HANDSHAKE: Final = b"sec-websocket-"
-_ACCEPT: Final = b"accept"
-_HANDSHAKE_FIELDS: Final = frozenset((b"upgrade", b"connection", b"content-type"))
+from trilith.wire.stream_formats import JSON
+from trilith.wire.websocket_calls import call_headers, item_form, no_stream
 
 
 class SocketStreams:
@@ -55,10 +50,9 @@ class SocketStreams:
             CallerError: its headers cannot be read.
         """
         if not route.streaming:
-            raise MethodNotAllowed(
-                f"{route.service}.{route.method} has no stream that would need a websocket: send it a POST"
-            )
-        headers = read_headers(_call_headers(request, route))
+            raise no_stream(f"{route.service}.{route.method}")
+        form = item_form(route.offers) if route.streams_out else None
+        headers = read_headers(call_headers(request.headers, form))
         sink = SocketSink(request, route, self._router, self._timelines)
         if route.arguments and not route.takes and not request.query:
             sink.ask(lambda kind, body: self._call(request, route, headers, sink, kind, body), trace=headers.trace)
@@ -84,14 +78,3 @@ class SocketStreams:
             self._router.submit(call)
         except TrilithError as error:
             self._router.fail(call, error)
-
-
-def _call_headers(request: HttpRequest, route: MethodRoute) -> tuple[tuple[bytes, bytes], ...]:
-    """What the method may read: without the handshake's own, and with the form that items are wanted in."""
-    kept = [
-        field for field in request.headers if field[0] not in _HANDSHAKE_FIELDS and not field[0].startswith(_HANDSHAKE)
-    ]
-    if not route.streams_out:
-        return tuple(kept)
-    form = BYTES if sends_bytes(route) else JSON
-    return (*(field for field in kept if field[0] != _ACCEPT), (_ACCEPT, form.encode()))

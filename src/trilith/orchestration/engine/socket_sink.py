@@ -12,14 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from trilith.errors import (
-    CallerError,
     CapacityError,
     DeadlineExceeded,
-    Draining,
     InvalidInput,
-    PayloadTooLarge,
     TrilithError,
-    UnsupportedMediaType,
 )
 from trilith.net.http1 import HttpRequest, WebSocket
 from trilith.net.transport import Buffer, Item
@@ -31,22 +27,13 @@ from trilith.orchestration.engine.stream_calls import ItemGate, StreamCall
 from trilith.telemetry import TimelineShelf
 from trilith.wire.calls import unpack_result
 from trilith.wire.http_status import error_body, http_status
-from trilith.wire.stream_formats import BYTES, JSON
-from trilith.wire.websocket import (
-    FAILED,
-    GOING_AWAY,
-    NORMAL,
-    POLICY,
-    TOO_BIG,
-    TRY_LATER,
-    UNSUPPORTED_DATA,
-)
+from trilith.wire.stream_formats import BYTES
+from trilith.wire.websocket import GOING_AWAY, NORMAL
+from trilith.wire.websocket_calls import close_code, is_text, item_form, message_type, unasked, unwanted
 
 Arguments = Callable[[str, bytes], None]
 """Takes the arguments of a call: their content type, and their octets."""
 
-_NPY: Final = "application/x-npy"
-_NPY_START: Final = b"\x93NUMPY"
 _STOPPING: Final = "the server is stopping"
 
 
@@ -126,16 +113,11 @@ class SocketSink:
         then, self._arguments = self._arguments, None
         if self._timer is not None:
             self._timer.cancel()
-        then(_kind(message), _octets(message))
+        then(message_type(message), _octets(message))
 
     def _not_asked(self) -> None:
         where = f"{self._route.service}.{self._route.method}"
-        self._fail(
-            DeadlineExceeded(
-                f"{where}: neither a query string nor a first message gave its arguments within"
-                f" {self._route.timeout_s:g} s; send them as a JSON object"
-            )
-        )
+        self._fail(DeadlineExceeded(unasked(where, self._route.timeout_s)))
 
     def writable(self, call: StreamCall) -> None:
         """The method wants items."""
@@ -148,29 +130,24 @@ class SocketSink:
                     continue  # it was told that nothing is taken any more
                 if self._input_over:
                     if message != "":
-                        raise InvalidInput(self._unwanted())
+                        where = f"{self._route.service}.{self._route.method}"
+                        raise InvalidInput(unwanted(where, takes=bool(self._route.takes)))
                 elif message == "":
                     self._input_over = True
                     call.end()
                 elif isinstance(message, str):
                     call.send((message.encode(),))
                 else:
-                    call.send((message,), _kind(message).encode())
+                    call.send((message,), message_type(message).encode())
         except TrilithError as error:  # unwanted, or over what a frame carries
             self._router.cancel(call, error)
-
-    def _unwanted(self) -> str:
-        where = f"{self._route.service}.{self._route.method}"
-        if self._route.takes:
-            return f"{where}: a message came behind the empty one, which ends the items"
-        return f"{where} takes no stream: a message came that is not its arguments"
 
     # From the method to the client.
 
     def item(self, call: StreamCall, item: Item) -> None:
         """Sends an item."""
         octets = _joined(item.buffers)
-        roomy = self._socket.write(octets) if sends_bytes(call.route) else self._socket.write_text(octets)
+        roomy = self._socket.write(octets) if item_form(call.route.offers) == BYTES else self._socket.write_text(octets)
         self._gate.wrote(call, item.size_bytes, roomy=roomy, when_writable=self._socket.when_writable)
 
     def answer(self, call: PendingCall, meta: bytes, buffers: Sequence[Buffer]) -> None:
@@ -179,7 +156,7 @@ class SocketSink:
         self._open(trace=False)
         if not call.route.streams_out:
             octets = _joined(buffers)
-            if result.content_type.startswith((JSON, "text/")):
+            if is_text(result.content_type):
                 self._socket.write_text(octets)
             else:
                 self._socket.write(octets)
@@ -203,7 +180,7 @@ class SocketSink:
             body = error_body(error, self._request.request_id)
             self._request.log_failure(http_status(error), body)
             self._socket.write_text(body)
-        self._close(_close_code(error), error.message)
+        self._close(close_code(error), error.message)
 
     # The end.
 
@@ -236,33 +213,9 @@ class SocketSink:
         self._gate.clear()
 
 
-def sends_bytes(route: MethodRoute) -> bool:
-    """Whether its items are bytes, each a binary message."""
-    return route.offers[0] == BYTES
-
-
-def _kind(message: str | bytes) -> str:
-    """The content type of a message."""
-    if isinstance(message, str):
-        return JSON
-    return _NPY if message.startswith(_NPY_START) else BYTES
-
-
 def _octets(message: str | bytes) -> bytes:
     return message.encode() if isinstance(message, str) else message
 
 
 def _joined(buffers: Sequence[Buffer]) -> bytes:
     return bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
-
-
-def _close_code(error: TrilithError) -> int:
-    if isinstance(error, UnsupportedMediaType):
-        return UNSUPPORTED_DATA
-    if isinstance(error, PayloadTooLarge):
-        return TOO_BIG
-    if isinstance(error, Draining):
-        return GOING_AWAY
-    if isinstance(error, CapacityError):
-        return TRY_LATER
-    return POLICY if isinstance(error, CallerError) else FAILED

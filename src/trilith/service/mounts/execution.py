@@ -24,7 +24,9 @@ from trilith.service.failure import explain
 from trilith.service.mounts.app_threads import AppThreads
 from trilith.service.mounts.current import current_instance
 from trilith.service.mounts.exchange import Exchange, Phase
-from trilith.service.mounts.method_app import Handle, MethodApp
+from trilith.service.mounts.inner_call import Handle
+from trilith.service.mounts.joined_calls import HandleBatch, JoinedCalls
+from trilith.service.mounts.method_app import MethodApp
 from trilith.service.mounts.open_mount import OpenMount
 from trilith.service.mounts.port import MountPlace
 from trilith.service.mounts.socket import SocketExchange
@@ -67,13 +69,16 @@ class MountExecution:
         self._instance: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def open(self, spec: ServiceSpec, instance: Any, handle: Handle, *, least_timeout_s: float) -> None:
+    async def open(
+        self, spec: ServiceSpec, instance: Any, handle: Handle, handle_batch: HandleBatch, *, least_timeout_s: float
+    ) -> None:
         """Makes the applications and starts them, in the order of their declaration; then the middleware.
 
         Args:
             spec: of the service.
             instance: of it.
             handle: runs calls of its methods.
+            handle_batch: runs calls of a batched method together.
             least_timeout_s: they all have so much time though they declare less.
 
         Raises:
@@ -92,18 +97,27 @@ class MountExecution:
                 limit_s = max(mount.timeout_s, least_timeout_s)
                 self._open[mount.path] = OpenMount(mount.where, app, _always(limit_s), spec.concurrency)
             if spec.options.middleware:
-                self._open[ALL] = await self._stacked(spec, handle, least_timeout_s)
+                self._open[ALL] = await self._stacked(spec, handle, handle_batch, least_timeout_s)
         except BaseException:
             await self.close(_GRACE_S)
             raise
         finally:
             current_instance.reset(token)
 
-    async def _stacked(self, spec: ServiceSpec, handle: Handle, least_timeout_s: float) -> OpenMount:
+    async def _stacked(
+        self, spec: ServiceSpec, handle: Handle, handle_batch: HandleBatch, least_timeout_s: float
+    ) -> OpenMount:
         methods = {path: method for method in spec.methods.values() for path in method.routes}
         apps = {path: mount.app for path, mount in self._open.items()}
         where = f"{spec.name}: its middleware"
-        made = {path: MethodApp(method, handle, keep_alive_s=self._keep_alive_s) for path, method in methods.items()}
+        handles = {
+            method.name: handle if method.options.batch is None else JoinedCalls(method, handle_batch).handle
+            for method in spec.methods.values()
+        }
+        made = {
+            path: MethodApp(method, handles[method.name], keep_alive_s=self._keep_alive_s)
+            for path, method in methods.items()
+        }
         inner = ServiceApp(spec.name, made, apps)
         stack = MountedStack(spec.options.middleware, inner, where)
         await stack.start()

@@ -7,31 +7,26 @@ Rule: the same codecs, forms, statuses and errors as at the gateway, which answe
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from trilith.core.context import Context, current_context
-from trilith.core.timeline import Timeline
+from trilith.core.context import current_context
 from trilith.errors import MethodNotAllowed, TrilithError
 from trilith.service.call import Outcome, ServiceCall
 from trilith.service.codecs.native import Buffer
 from trilith.service.mounts.exchange import ClientGone
+from trilith.service.mounts.inner_call import Handle, envelope, wait_end, when_ended
+from trilith.service.mounts.method_socket import MethodSocket
 from trilith.service.spec import MethodSpec
 from trilith.service.streams.call import StreamServiceCall
 from trilith.service.streams.formats import streamed_types, taken_types
 from trilith.service.streams.hosted_stream import HostedStream
 from trilith.wire.call_headers import CallHeaders, read_headers
-from trilith.wire.calls import CallMeta, ResultMeta, unpack_result
+from trilith.wire.calls import ResultMeta, unpack_result
 from trilith.wire.http_status import error_body, http_status, retry_after
 from trilith.wire.stream_answers import STREAM_HEADERS, Silence, check_items, chosen_type
 from trilith.wire.stream_formats import FORMATS, StreamFormat
-
-Handle = Callable[[ServiceCall], None]
-"""Runs a call: `ServiceHost.handle`."""
 
 _JSON: Final = "application/json"
 
@@ -52,12 +47,14 @@ class MethodApp:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answers one request."""
-        # A handshake is refused in HTTP: no method behind middleware takes a websocket.
-        answer = _Answer(send, "http.response" if scope["type"] == "http" else "websocket.http.response")
+        if scope["type"] == "websocket":
+            await self._socket(scope, receive, send)
+            return
+        answer = _Answer(send, "http.response")
         try:
-            if scope["type"] != "http" or scope["method"] != "POST":
-                got = scope.get("method", "a websocket, which no method of a service with middleware takes")
-                raise MethodNotAllowed(f"{scope['path']} takes POST, got {got}")
+            if scope["method"] != "POST":
+                ways = "POST, or a websocket" if self._method.signature.streaming else "POST"
+                raise MethodNotAllowed(f"{scope['path']} takes {ways}, got {scope['method']}")
             headers = read_headers(tuple((bytes(name), bytes(value)) for name, value in scope["headers"]))
             if self._method.signature.streaming:
                 await self._stream(scope, receive, answer, headers)
@@ -69,28 +66,14 @@ class MethodApp:
         except TrilithError as error:
             await answer.fail(error)
 
-    def _meta(self, scope: Any, headers: CallHeaders) -> tuple[CallMeta, Context]:
-        outer = current_context.get() or Context(request_id="", timeline=Timeline("service", 2))
-        pairs: dict[str, str] = msgspec.msgpack.decode(headers.forwarded)
-        meta = CallMeta(
-            self._method.service.name,
-            self._method.name,
-            headers.content_type,
-            outer.request_id,
-            pairs,
-            query=scope.get("query_string", b"").decode("latin-1"),
-            client=outer.client,
-            identity=outer.identity,
-        )
-        context = Context(
-            request_id=outer.request_id,
-            timeline=Timeline(f"service {self._method.where}", 2),
-            deadline=None if headers.timeout_s == math.inf else time.monotonic() + headers.timeout_s,
-            headers=pairs,
-            client=outer.client,
-            identity=outer.identity,
-        )
-        return meta, context
+    async def _socket(self, scope: Any, receive: Any, send: Any) -> None:
+        socket = MethodSocket(self._method, self._handle, scope, receive, send)
+        try:
+            await socket.answer()
+        except TrilithError as error:
+            if socket.opened:
+                raise
+            await _Answer(send, "websocket.http.response").fail(error)  # a handshake is refused in HTTP
 
     async def _call(self, scope: Any, headers: CallHeaders, body: bytes) -> tuple[ResultMeta, Sequence[Buffer]]:
         answered: asyncio.Future[tuple[ResultMeta, Sequence[Buffer]]] = asyncio.get_running_loop().create_future()
@@ -103,9 +86,9 @@ class MethodApp:
             else:
                 answered.set_result((outcome, buffers))
 
-        meta, context = self._meta(scope, headers)
+        meta, context = envelope(self._method, scope, headers, headers.content_type)
         call = ServiceCall(meta, [body], context, done)
-        ended = _ended(call)
+        ended = when_ended(call)
         self._handle(call)
         try:
             return await answered
@@ -113,7 +96,7 @@ class MethodApp:
             call.cancel()
             raise
         finally:
-            await _wait_end(call, ended)
+            await wait_end(call, ended)
 
     async def _stream(self, scope: Any, receive: Any, answer: _Answer, headers: CallHeaders) -> None:
         signature, where = self._method.signature, self._method.where
@@ -124,11 +107,11 @@ class MethodApp:
             form = FORMATS[kind]
         if signature.taken is not None:
             check_items(headers.content_type, taken_types(signature.taken.value), where)
-        meta, context = self._meta(scope, headers)
+        meta, context = envelope(self._method, scope, headers, headers.content_type)
         stream = HostedStream()
         body = b"" if signature.taken is not None else await _whole(receive)
         call = stream.call = StreamServiceCall(meta, [body], context, stream.finished, port=stream)
-        ended = _ended(call)
+        ended = when_ended(call)
         self._handle(call)
         feeding = asyncio.ensure_future(_feed(stream, receive)) if signature.taken is not None else None
         try:
@@ -137,7 +120,7 @@ class MethodApp:
             if feeding is not None:
                 feeding.cancel()
             stream.cancel()
-            await _wait_end(call, ended)
+            await wait_end(call, ended)
 
     async def _items(self, stream: HostedStream, answer: _Answer, form: StreamFormat | None, kind: str) -> None:
         try:
@@ -261,20 +244,3 @@ async def _feed(stream: HostedStream, receive: Any) -> None:
         stream.end()
     except OSError:
         stream.cancel()
-
-
-def _ended(call: ServiceCall) -> asyncio.Event:
-    """Set when the host has ended its work on a call."""
-    ended = asyncio.Event()
-    call.on_end = ended.set
-    return ended
-
-
-async def _wait_end(call: ServiceCall, ended: asyncio.Event) -> None:
-    """Returns when the work on a call has stopped. A thread may go on after its answer, and has a place until then."""
-    while call.working:
-        try:
-            await ended.wait()
-        except asyncio.CancelledError:
-            if not call.working:
-                raise

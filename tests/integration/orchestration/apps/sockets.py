@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -122,3 +123,13 @@ class Sockets:
         context = trilith.context()
         async for word in words:
             yield {name: value for name, value in context.headers.items() if name.startswith(word)}
+
+
+def passes(app: Any) -> Any:
+    """Middleware that does nothing."""
+    return app
+
+
+@trilith.service(threads=8, concurrency=64, middleware=[passes])
+class Behind(Sockets):
+    """The same behind middleware."""
