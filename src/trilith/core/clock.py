@@ -29,6 +29,7 @@ class MonotonicClock:
 def timer_delay_s(due: float, now: float) -> float:
     """What to tell a loop's `call_later` so that it looks again at `due`: at least what its timers can tell apart.
 
-    uvloop counts in whole milliseconds. A shorter delay would be none: it looked again at once, and would spin until `due`.
+    uvloop counts in whole milliseconds. A shorter delay would be none: it looked again at once, and would spin until
+    `due`.
     """
     return max(_TIMER_RESOLUTION_S, due - now)
