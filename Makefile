@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev torch demo serve test test-unit test-full check format bench lock clean
+.PHONY: help install dev torch demo serve test test-unit test-full check format bench bench-diagnose lock clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ check: dev ## Lint, format, types, import contracts and what else is seen in the
 format: dev ## Rewrite the files in the project's format.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench-diagnose: dev ## Services with a known bottleneck: does `trilith diagnose` find it, and does its advice help?
+	$(BIN)/python -m benchmarks.diagnose $(ARGS)
 
 bench: dev ## The benchmarks, side by side with peers (long; see benchmarks/README.md).
 	$(BIN)/python -m benchmarks

@@ -19,7 +19,7 @@ FRONTS = {
     "runtime": {"", "protocol", "sources", "sources.console"},
     "service": {"", "client"},
     "orchestration": {""},
-    "measure": {"", "capacity", "compare"},
+    "measure": {"", "capacity", "compare", "diagnose"},
     "cli": {""},
 }
 # Libraries that bring in an outside world, and the files that may import them.

@@ -31,6 +31,7 @@ def make_app() -> App:
     app.command("trilith.cli.bench:bench", help="Measure an HTTP endpoint under load.")
     app.command("trilith.cli.compare:compare", help="Compare endpoints under the same load.")
     app.command("trilith.cli.plan:plan", help="Say how many replicas and machines a rate takes.")
+    app.command("trilith.cli.diagnose:diagnose", help="Find the bottleneck of an endpoint, and what would help.")
     app.command("trilith.cli.proto:proto", help="Write the .proto by which a service is reached over gRPC.")
     models = App(name="models", help="Look at a model repository and its configurations without serving them.")
     models.command("trilith.cli.models:check", help="Say what configurations mean, and what is wrong with them.")

@@ -18,6 +18,7 @@ from trilith import errors
 from trilith.cli.bench import bench
 from trilith.cli.compare import compare
 from trilith.cli.plan import plan
+from trilith.cli.diagnose import diagnose
 from trilith.cli.serve import serve
 from trilith.net.grpc import GrpcLimits
 from trilith.net.http1 import HttpLimits
@@ -230,6 +231,14 @@ def test_every_option_of_plan_is_listed():
     text = section("capacity.md", "## Options")
     listed = {option.split()[0] for row in rows(text) for option in CODE.findall(row[0])}
     assert listed == {f"--{name.replace('_', '-')}" for name in inspect.signature(plan).parameters if name != "source"}
+def test_every_option_of_diagnose_is_listed_with_its_default():
+    listed = {CODE.findall(row[0])[0]: row[1] for row in rows(section("diagnose.md", "## The options"))}
+    parameters = {f"--{name.replace('_', '-')}": p for name, p in inspect.signature(diagnose).parameters.items()}
+    del parameters["--url"]
+    assert listed.keys() == parameters.keys()
+    for option, parameter in parameters.items():
+        if parameter.default not in ((), None, False):
+            assert listed[option] == str(parameter.default), option
 
 
 def test_limits_are_those_of_the_servers():

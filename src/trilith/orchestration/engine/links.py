@@ -24,6 +24,7 @@ class ReplicaLink:
         "removed",
         "replica_id",
         "revision",
+        "runs",
         "service",
         "unready",
     )
@@ -38,6 +39,7 @@ class ReplicaLink:
         self.unready = ""  # why its instance takes no calls now
         self.calls: dict[int, PendingCall | list[PendingCall]] = {}
         self.batching: set[str] = set()  # batched methods of which it runs a batch now
+        self.runs = 0
         self.answered = 0
         self.busy_s = 0.0  # of the calls that it answered, from their start to their end, added up
         self.overdue: dict[str, float] = {}  # those of them that nobody waits for any more: when their time was over
@@ -54,6 +56,7 @@ class ReplicaLink:
 
     def note(self, reply: Reply, calls: int) -> None:
         """Counts what it has answered."""
+        self.runs += 1
         self.answered += calls
         if reply.ok:
             self.busy_s += reply.finished_at - reply.started_at

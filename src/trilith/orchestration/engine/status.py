@@ -33,6 +33,7 @@ def status_document(
                     in_flight=link.in_flight,
                     room=link.room,
                     answered=link.answered,
+                    runs=link.runs,
                     busy_s=link.busy_s,
                 )
                 for link in deployment.replicas

@@ -10,8 +10,8 @@ from trilith.orchestration.engine.control import ReplicaRow
 class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     """One connected replica, as its gateway sees it.
 
-    `room`: calls that it takes beside those `in_flight`. `answered` counts calls, those of a batch each; `busy_s` adds
-    up the seconds from start to end of what it was sent, of a batch once.
+    `room`: calls that it takes beside those `in_flight`. `answered` counts calls, `runs` what it was sent: a batch is
+    one run. `busy_s` adds up the seconds of these from start to end.
     """
 
     replica_id: int
@@ -19,6 +19,7 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     room: int
     answered: int
+    runs: int
     busy_s: float
 
 

@@ -1,0 +1,163 @@
+"""`trilith diagnose`: which floor is the bottleneck, and what would help by how much.
+
+Rule 1: only options become a plan here, and a diagnosis becomes text. Measuring is `trilith.measure.diagnose`'s.
+Rule 2: the result goes to standard output, progress to standard error.
+Rule 3: exit status 0: there is a verdict, "there is room" included; 1: none can be given, and it is said why; 130:
+        interrupted, with what was seen until then. Wrong options and a target that does not answer are a `SetupError`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from trilith.cli.bench import _OR_DASH, _bodies, _existing, _headers, parse_duration_s
+from trilith.errors import InvalidConfig, SetupError
+
+if TYPE_CHECKING:
+    from trilith.measure import BenchPlan
+    from trilith.measure.diagnose import Diagnosis
+
+_MOST = 10_000
+
+
+def diagnose(
+    url: str,
+    /,
+    *,
+    data: Annotated[tuple[str | Path, ...], Parameter(negative="")] = (),
+    duration: str = "2s",
+    warmup: str = "500ms",
+    max_load: int = 64,
+    max_noise: float = 1.0,
+    method: str | None = None,
+    header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    content_type: str | None = None,
+    timeout: str = "30s",
+    pid: int | None = None,
+    json: Annotated[Path | None, _OR_DASH] = None,
+) -> int:
+    """Find the bottleneck of an endpoint: which floor, which stage, and what would help by how much.
+
+    Puts 1, 2, 4, 8 ... requests in flight until more load gives no more, and looks at the answers, the timelines,
+    the processes and the server's own counters meanwhile. Of a Trilith server on this machine it sees all of it; of
+    another HTTP server what --pid and the answers tell.
+
+    Parameters
+    ----------
+    url
+        The endpoint, for example http://127.0.0.1:8000/read.
+    data
+        A file to send, or JSON text, as for bench.
+    duration
+        Time measured at each load, at least: 500ms, 2s.
+    warmup
+        Time of load before each that is not measured.
+    max_load
+        The largest number of requests in flight.
+    max_noise
+        How unsteady the machine may be for a verdict: 1.0 means that one piece of work in ten takes twice as long as
+        an equal one.
+    method
+        HTTP method; POST with data, GET without.
+    header
+        A header to send, NAME:VALUE. Give it several times for several headers.
+    content_type
+        Content type of the data; by default from the file's extension, JSON for text.
+    timeout
+        Time after which a request without an answer counts as failed.
+    pid
+        Process id of a server on this machine that is not Trilith's; Trilith's is found by itself.
+    json
+        Write everything to this file as JSON; - is standard output, instead of the text.
+    """
+    from trilith.measure.diagnose import diagnose as run
+
+    plan = _plan(url, data, duration, warmup, method, header, content_type, timeout, pid)
+    if not 1 <= max_load <= _MOST:
+        raise InvalidConfig(f"--max-load {max_load}: expected a whole number from 1 to {_MOST}")
+    if max_noise <= 0:
+        raise InvalidConfig(f"--max-noise {max_noise:g}: expected a number above 0")
+    try:
+        found = run(plan, largest=max_load, noisiest=max_noise, on_progress=_progress())
+    except ProcessLookupError as error:
+        raise SetupError(f"--pid {pid}: the server ended while it was measured") from error
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        _clear()
+    _write(found, json)
+    if found.evidence.interrupted:
+        return 130
+    return 1 if found.verdict.floor == "unknown" else 0
+
+
+def _plan(
+    url: str,
+    data: tuple[str | Path, ...],
+    duration: str,
+    warmup: str,
+    method: str | None,
+    header: tuple[str, ...],
+    content_type: str | None,
+    timeout: str,
+    pid: int | None,
+) -> BenchPlan:
+    from trilith.measure import BenchPlan, Target
+
+    target = Target.parse(url)
+    bodies, names = _bodies(target, tuple(map(str, data)), content_type, method)
+    duration_s, timeout_s = parse_duration_s("--duration", duration), parse_duration_s("--timeout", timeout)
+    for option, given, given_s in (("--duration", duration, duration_s), ("--timeout", timeout, timeout_s)):
+        if given_s <= 0:
+            raise InvalidConfig(f"{option} must be longer than 0, got {given!r}")
+    return BenchPlan(
+        target=target,
+        method=method.upper() if method is not None else ("POST" if bodies else "GET"),
+        bodies=bodies,
+        body_names=names,
+        headers=_headers(header),
+        duration_s=duration_s,
+        warmup_s=parse_duration_s("--warmup", warmup),
+        timeout_s=timeout_s,
+        server_pid=_existing(pid),
+    )
+
+
+def _progress() -> Callable[[str], None] | None:
+    """What is done now, on one line of a terminal; None elsewhere."""
+    if not sys.stderr.isatty():
+        return None
+
+    def tell(what: str) -> None:
+        sys.stderr.write(f"\r\x1b[2K{what} ...")
+        sys.stderr.flush()
+
+    return tell
+
+
+def _clear() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[2K")
+        sys.stderr.flush()
+
+
+def _write(found: Diagnosis, json: Path | None) -> None:
+    from rich.console import Console
+
+    from trilith.measure.diagnose import render, to_json
+
+    if json is not None and str(json) == "-":
+        sys.stdout.buffer.write(to_json(found))
+        sys.stdout.buffer.flush()
+        return
+    if json is not None:
+        try:
+            json.write_bytes(to_json(found))
+        except OSError as error:
+            raise SetupError(f"{json}: the report cannot be written: {error.strerror}") from error
+    Console(highlight=False).print(render(found))

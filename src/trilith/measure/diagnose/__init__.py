@@ -1,0 +1,23 @@
+"""Which floor is the bottleneck: a ladder of loads, what it shows, a verdict, and what would help."""
+
+from trilith.measure.diagnose.diagnosis import Diagnosis, to_json
+from trilith.measure.diagnose.evidence import Evidence
+from trilith.measure.diagnose.findings import Change, Finding
+from trilith.measure.diagnose.report import render
+from trilith.measure.diagnose.run import diagnose
+from trilith.measure.diagnose.verdict import NOISIEST, Verdict, decide
+from trilith.measure.diagnose.verified import Verified
+
+__all__ = [
+    "NOISIEST",
+    "Change",
+    "Diagnosis",
+    "Evidence",
+    "Finding",
+    "Verdict",
+    "Verified",
+    "decide",
+    "diagnose",
+    "render",
+    "to_json",
+]

@@ -1,0 +1,151 @@
+"""The evidence, asked the questions that findings ask. Pure.
+
+Rule: what a question needs and nobody saw gives None or 0.0 with that meaning; a finding then stays silent.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final
+
+from trilith.measure.diagnose.evidence import GATEWAY, Evidence, Level, Stage, Station
+from trilith.measure.laws import in_system
+
+_NEAR_BEST: Final = 0.9
+_RISES: Final = 1.3
+
+
+class View:
+    """One evidence.
+
+    Attributes:
+        evidence: what was seen.
+        alone: the level of one request in flight, or the least that was measured.
+        best: the level of most throughput.
+        full: the level at which waits are best seen: the largest load.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        answered = [level for level in evidence.levels if level.requests_per_s > 0]
+        self.levels = answered or list(evidence.levels)
+        self.alone = self.levels[0]
+        self.best = max(self.levels, key=lambda level: level.requests_per_s)
+        self.full = self.levels[-1]
+
+    @cached_property
+    def knee(self) -> Level:
+        """The least load that gives nearly the most throughput."""
+        return next(level for level in self.levels if level.requests_per_s >= _NEAR_BEST * self.best.requests_per_s)
+
+    @cached_property
+    def saturated(self) -> bool:
+        """Whether more load gave no more: the largest one gave less than a third more than any before it."""
+        if len(self.levels) < 2:
+            return False
+        *before, last = self.levels
+        return last.requests_per_s < _RISES * max(level.requests_per_s for level in before)
+
+    @property
+    def cores(self) -> int:
+        """Of the machine."""
+        return self.evidence.cores
+
+    @cached_property
+    def root(self) -> str:
+        """The service that clients call, or "" when they call a model or something else."""
+        for stage in self.alone.stages:
+            if stage.floor == 3 and stage.name.startswith(GATEWAY):
+                return _service_of(stage)
+        return ""
+
+    def is_root(self, stage: Stage) -> bool:
+        """Whether a stage is the request's own and not of a call that it made."""
+        return not self.root or stage.floor == 0 or _service_of(stage) == self.root
+
+    def share(self, level: Level, *edges: tuple[str, str], service: str = "", floor: int = 0) -> float:
+        """The part of a request's time in stages between these stamps; 0 to 1."""
+        return sum(
+            stage.share
+            for stage in level.stages
+            if (stage.earlier, stage.later) in edges
+            and (not service or _service_of(stage) == service)
+            and (not floor or stage.floor == floor)
+        )
+
+    def seconds(self, level: Level, *edges: tuple[str, str], service: str = "", floor: int = 0) -> float:
+        """The mean seconds of a request in stages between these stamps."""
+        return sum(
+            stage.mean_s
+            for stage in level.stages
+            if (stage.earlier, stage.later) in edges
+            and (not service or _service_of(stage) == service)
+            and (not floor or stage.floor == floor)
+        )
+
+    def wait_before(self, level: Level, station: Station) -> float:
+        """The part of a request's time that it waits for a replica, or for an instance; 0 to 1."""
+        if station.kind == "model":
+            return sum(
+                stage.share
+                for stage in level.stages
+                if stage.waiting and stage.floor == 1 and stage.name == f"model {station.name}"
+            )
+        return self.share(level, ("queued", "sent"), service=station.name, floor=3)
+
+    def waits_for_models(self, level: Level) -> float:
+        """The part of a request's time that it waits in the queue of any model; 0 to 1."""
+        return sum(stage.share for stage in level.stages if stage.waiting and stage.floor == 1)
+
+    def runnable_of(self, level: Level, station: Station) -> float | None:
+        """Threads of a station that computed or could have, on average; None when not readable.
+
+        Of a model that runs in the gateway all threads of the gateway but the first, which serves clients.
+        """
+        processes = level.of(station)
+        if not processes:
+            return None
+        if station.kind == "model" and not station.pids:
+            return sum(
+                thread.cpu + thread.delay
+                for process in processes
+                for thread in process.threads
+                if thread.thread_id != process.pid
+            )
+        return sum(process.runnable for process in processes)
+
+    def computing(self, level: Level, station: Station) -> float:
+        """Calls of a service in their method at a time, by Little's law; for one replica."""
+        inside_s = sum(
+            stage.per_call_s * stage.calls
+            for stage in level.stages
+            if stage.floor == 2 and _service_of(stage) == station.name and not stage.waiting
+        )
+        return in_system(level.requests_per_s, inside_s) / max(1, station.servers)
+
+    def lock_wait(self, level: Level, station: Station) -> float | None:
+        """Threads of one process of a station that wait for the interpreter's lock; None when not readable."""
+        waits = [process.lock_wait for process in level.of(station) if process.lock_wait is not None]
+        return sum(waits) / len(waits) if waits and station.pids else None
+
+    @cached_property
+    def machine_full(self) -> bool:
+        """Whether server and generator wanted all cores of the machine."""
+        level = self.full
+        if level.runnable is None:
+            return False
+        return level.runnable + level.generator_cpu + level.generator_wait >= 0.85 * self.cores
+
+    def cpu_ceiling(self, cpu_factor: float = 1.0) -> float | None:
+        """The most requests a second that the cores can give, generator included; None when not readable."""
+        level = self.best
+        if level.server_cpu_s is None or level.requests_per_s <= 0:
+            return None
+        generator_s = level.generator_cpu / level.requests_per_s
+        need_s = level.server_cpu_s * cpu_factor + generator_s
+        return self.cores / need_s if need_s > 0 else None
+
+
+def _service_of(stage: Stage) -> str:
+    """The service, or the model, that a stage belongs to."""
+    return stage.name.partition(" ")[2].rpartition(".")[0] if stage.floor > 1 else stage.name.partition(" ")[2]
