@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from trilith.cli.bench import _OR_DASH, _bodies, _existing, _headers, parse_duration_s
+from trilith.cli.bench_options import OR_DASH, existing, given_bodies, parse_duration_s, parse_headers, positive_s
 from trilith.errors import InvalidConfig, SetupError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def diagnose(
     content_type: str | None = None,
     timeout: str = "30s",
     pid: int | None = None,
-    json: Annotated[Path | None, _OR_DASH] = None,
+    json: Annotated[Path | None, OR_DASH] = None,
 ) -> int:
     """Find the bottleneck of an endpoint: which floor, which stage, and what would help by how much.
 
@@ -110,21 +110,17 @@ def _plan(
     from trilith.measure import BenchPlan, Target
 
     target = Target.parse(url)
-    bodies, names = _bodies(target, tuple(map(str, data)), content_type, method)
-    duration_s, timeout_s = parse_duration_s("--duration", duration), parse_duration_s("--timeout", timeout)
-    for option, given, given_s in (("--duration", duration, duration_s), ("--timeout", timeout, timeout_s)):
-        if given_s <= 0:
-            raise InvalidConfig(f"{option} must be longer than 0, got {given!r}")
+    bodies, names = given_bodies(target, tuple(map(str, data)), content_type, method)
     return BenchPlan(
         target=target,
         method=method.upper() if method is not None else ("POST" if bodies else "GET"),
         bodies=bodies,
         body_names=names,
-        headers=_headers(header),
-        duration_s=duration_s,
+        headers=parse_headers(header),
+        duration_s=positive_s("--duration", duration),
         warmup_s=parse_duration_s("--warmup", warmup),
-        timeout_s=timeout_s,
-        server_pid=_existing(pid),
+        timeout_s=positive_s("--timeout", timeout),
+        server_pid=existing(pid),
     )
 
 

@@ -17,8 +17,8 @@ import trilith.runtime
 from trilith import errors
 from trilith.cli.bench import bench
 from trilith.cli.compare import compare
-from trilith.cli.plan import plan
 from trilith.cli.diagnose import diagnose
+from trilith.cli.plan import plan
 from trilith.cli.serve import serve
 from trilith.net.grpc import GrpcLimits
 from trilith.net.http1 import HttpLimits
@@ -231,6 +231,8 @@ def test_every_option_of_plan_is_listed():
     text = section("capacity.md", "## Options")
     listed = {option.split()[0] for row in rows(text) for option in CODE.findall(row[0])}
     assert listed == {f"--{name.replace('_', '-')}" for name in inspect.signature(plan).parameters if name != "source"}
+
+
 def test_every_option_of_diagnose_is_listed_with_its_default():
     listed = {CODE.findall(row[0])[0]: row[1] for row in rows(section("diagnose.md", "## The options"))}
     parameters = {f"--{name.replace('_', '-')}": p for name, p in inspect.signature(diagnose).parameters.items()}
