@@ -2,13 +2,14 @@
 
 Rule 1: only options become a demand here, and a plan becomes text. Deciding is `trilith.measure.capacity`'s.
 Rule 2: the result goes to standard output, what is being measured to standard error.
-Rule 3: exit status 0: there is a plan; 130: interrupted. Options that are wrong, targets that do not answer and demands
-        that nothing meets raise a `SetupError`.
+Rule 3: exit status 0: there is a plan; 1: --check shows that it does not hold; 130: interrupted. Options that are wrong,
+        targets that do not answer and demands that nothing meets raise a `SetupError`.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,7 @@ from trilith.errors import InvalidConfig, SetupError
 
 if TYPE_CHECKING:
     from trilith.measure import BenchPlan
-    from trilith.measure.capacity import CapacityPlan, Demand, MeasuredPoint
+    from trilith.measure.capacity import CapacityPlan, CheckResult, Demand, MeasuredPoint
 
 
 def plan(
@@ -36,6 +37,8 @@ def plan(
     price_per_hour: float | None = None,
     most_busy: str = "80%",
     spare: int = 0,
+    check: Annotated[bool, Parameter(negative="")] = False,
+    check_duration: str = "10s",
     data: Annotated[tuple[str | Path, ...], Parameter(negative="")] = (),
     duration: str = "3s",
     warmup: str = "500ms",
@@ -71,6 +74,10 @@ def plan(
         The highest utilisation that is planned with.
     spare
         Replicas more than the load needs, so that some may fail.
+    check
+        Send the planned rate to the endpoint, or the share of it that its replicas would get, and say whether it holds.
+    check_duration
+        Time of that.
     data
         What to send to the endpoint, as for bench.
     duration
@@ -105,15 +112,23 @@ def plan(
     if replicas < 1:
         raise InvalidConfig(f"--replicas {replicas}: the measured service has one or more")
     if _is_file(source):
-        points, interrupted = _read(source), False
-    else:
-        points, interrupted = _measure(
-            _bench_plan(source, tuple(map(str, data)), method, header, content_type, duration, warmup, timeout, pid)
-        )
-    if interrupted:
+        if check:
+            raise InvalidConfig("--check sends requests: give the endpoint to plan for instead of a report")
+        _write(plan_capacity(fit_service(_read(source), replicas), demand, replicas), None, json)
+        return 0
+    bench = _bench_plan(source, tuple(map(str, data)), method, header, content_type, duration, warmup, timeout, pid)
+    points, interrupted = _measure(bench)
+    if interrupted and not any(point.answers for point in points):
         return 130
-    _write(plan_capacity(fit_service(points, replicas), demand, replicas), json)
-    return 0
+    found, checked = plan_capacity(fit_service(points, replicas), demand, replicas), None
+    if check and not interrupted:
+        checked = _check(
+            replace(bench, duration_s=parse_duration_s("--check-duration", check_duration)), found, replicas
+        )
+    _write(found, checked, json)
+    if interrupted or (check and checked is None):
+        return 130
+    return 1 if checked is not None and not checked.holds else 0
 
 
 def _demand(
@@ -203,17 +218,32 @@ def _measure(bench: BenchPlan) -> tuple[list[MeasuredPoint], bool]:
     return points_of_levels(measured.levels), measured.interrupted
 
 
+def _check(bench: BenchPlan, found: CapacityPlan, replicas: int) -> CheckResult | None:
+    """What the running service does under its share; None when it was interrupted."""
+    import uvloop
+
+    from trilith.measure.capacity import check_of, replay_rate, share_of_running
+
+    rate_per_s = share_of_running(found, replicas)
+    _tell(f"{rate_per_s:,.3g} a second, to check the plan")
+    try:
+        level = uvloop.run(replay_rate(bench, rate_per_s))
+    except KeyboardInterrupt:
+        return None
+    return None if level is None else check_of(found, replicas, level)
+
+
 def _tell(words: str) -> None:
     sys.stderr.write(f"measuring: {words}\n")
 
 
-def _write(found: CapacityPlan, json: Path | None) -> None:
+def _write(found: CapacityPlan, checked: CheckResult | None, json: Path | None) -> None:
     from rich.console import Console
 
     from trilith.measure.capacity import capacity_to_json, render_capacity
 
     if json is not None:
-        content = capacity_to_json(found)
+        content = capacity_to_json(found, checked)
         if str(json) == "-":
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
@@ -222,4 +252,4 @@ def _write(found: CapacityPlan, json: Path | None) -> None:
             json.write_bytes(content)
         except OSError as error:
             raise SetupError(f"{json}: the plan cannot be written: {error.strerror}") from error
-    Console(highlight=False).print(render_capacity(found))
+    Console(highlight=False).print(render_capacity(found, checked))

@@ -66,13 +66,16 @@ def url():
 
 
 def test_an_endpoint_is_measured_and_planned_for(url, tmp_path, capsys):
-    assert plan(url, rate=1000, p99="5s", json=tmp_path / "plan.json", **QUICK) == 0
+    code = plan(url, rate=1000, p99="5s", check=True, check_duration="300ms", json=tmp_path / "plan.json", **QUICK)
     said = capsys.readouterr()
     assert "measuring: 1 in flight" in said.err
     assert "1,000/s at p99 within 5s take" in " ".join(said.out.split())
     document = json.loads((tmp_path / "plan.json").read_bytes())
     assert 0 < document["model"]["capacity_per_s"] <= 201
     assert document["chosen"]["replicas"] >= 7
+    assert document["check"]["rate_per_s"] == pytest.approx(1000 / document["chosen"]["replicas"])
+    assert code == (0 if document["check"]["holds"] else 1)
+    assert "Checked at " in said.out
 
 
 def test_a_report_of_bench_is_planned_by(url, tmp_path, capfdbinary):
@@ -95,13 +98,14 @@ def test_a_report_of_bench_is_planned_by(url, tmp_path, capfdbinary):
         ({}, "give the latency"),
         ({"p99": "1s", "p95": "1s"}, "give the latency"),
         ({"p99": "1s", "replicas": 0}, "one or more"),
+        ({"p99": "1s", "check": True}, "sends requests"),
         ({"p99": "soon"}, "expected a time"),
         ({"p99": "1s", "most_busy": "full"}, "expected a share"),
     ],
 )
 def test_options_that_mean_nothing(options, said):
     with pytest.raises(InvalidConfig, match=said):
-        plan("http://127.0.0.1:1/", rate=1, **options)
+        plan("report.json", rate=1, **options)
 
 
 def test_what_is_not_there_is_told(tmp_path):

@@ -17,12 +17,17 @@ from trilith.measure.capacity import (
     MeasuredPoint,
     capacity_sentence,
     capacity_to_json,
+    check_of,
     fit_service,
     plan_capacity,
     points_of_json,
     render_capacity,
+    share_of_running,
 )
 from trilith.measure.capacity.queueing import Atom, erlang_c, response_quantile_s, waiting
+from trilith.measure.histogram import DurationSummary
+from trilith.measure.load.outcome import GeneratorLoad
+from trilith.measure.results import LevelResult
 
 
 def point(concurrency, answered_per_s, *, mean_s=None, rate_per_s=None, spread=1.0, p99_s=None, **options):
@@ -193,6 +198,36 @@ def test_the_plan_in_words_in_a_table_and_as_json():
     document = json.loads(capacity_to_json(plan))
     assert document["chosen"]["replicas"] == 7
     assert document["schema"] == "trilith-plan/1"
+
+
+def replayed(p99_s, failed=0, cpu_share=0.1):
+    latency = DurationSummary(count=5000, mean_s=p99_s, min_s=p99_s, p50_s=p99_s, p90_s=p99_s, p99_s=p99_s, max_s=p99_s)
+    return LevelResult(
+        concurrency=64,
+        duration_s=10.0,
+        requests_per_s=300.0,
+        latency=latency,
+        errors={"status 503": failed} if failed else {},
+        sent_bytes=0,
+        received_bytes=0,
+        connections=64,
+        generator=GeneratorLoad(cpu_share=cpu_share, wait_share=0.0),
+        server_cpu_s=None,
+        breakdown=None,
+        interrupted=False,
+    )
+
+
+def test_a_check_sends_the_share_of_the_running_replicas_and_judges_by_the_bound():
+    planned = plan_capacity(service(), demand())  # 7 replicas
+    assert share_of_running(planned, 2) == pytest.approx(2000 * 2 / 7)
+    assert share_of_running(planned, 20) == 2000
+    held = check_of(planned, 1, replayed(0.03))
+    assert held.holds
+    assert held.sentence.startswith("Checked at 286/s, the share of 1 of the replicas: p99 was 30ms; planned were")
+    assert "IT DOES NOT HOLD" in check_of(planned, 1, replayed(0.2)).sentence
+    assert not check_of(planned, 1, replayed(0.03, failed=50)).holds
+    assert "proves nothing" in check_of(planned, 1, replayed(0.03, cpu_share=0.99)).sentence
 
 
 def level(concurrency, rate, **more):

@@ -11,15 +11,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trilith.measure.capacity.sizing import CapacityPlan, Demand, Size
+from trilith.measure.capacity.check import CheckResult, percentile, rate
+from trilith.measure.capacity.sizing import CapacityPlan, Size
 from trilith.measure.units import duration
 
 
-def render_capacity(plan: CapacityPlan) -> RenderableType:
-    """The sizes around the answer, what to doubt, and the answer in words."""
+def render_capacity(plan: CapacityPlan, checked: CheckResult | None = None) -> RenderableType:
+    """The sizes around the answer, what to doubt, the answer in words, and what a check of it gave."""
     parts: list[RenderableType] = [Text(model_sentence(plan)), "", size_table(plan)]
     parts.extend(Text(note, style="yellow") for note in plan.notes)
     parts.append(Text(capacity_sentence(plan), style="bold"))
+    if checked is not None:
+        parts.append(Text(checked.sentence, style="bold" if checked.holds else "bold red"))
     return Group(*parts)
 
 
@@ -76,22 +79,13 @@ def size_table(plan: CapacityPlan) -> Table:
     return table
 
 
-def capacity_to_json(plan: CapacityPlan) -> bytes:
+def capacity_to_json(plan: CapacityPlan, checked: CheckResult | None = None) -> bytes:
     """The whole plan, indented. Durations are in seconds; what is infinite is null."""
     raw: dict[str, Any] = _finite(msgspec.to_builtins(plan))
     raw["schema"] = "trilith-plan/1"
     raw["sentence"] = capacity_sentence(plan)
+    raw["check"] = None if checked is None else _finite(msgspec.to_builtins(checked))
     return msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n"
-
-
-def percentile(demand: Demand) -> str:
-    """`p99`."""
-    return f"p{demand.fraction * 100:g}"
-
-
-def rate(per_s: float) -> str:
-    """`2,000/s`."""
-    return f"{per_s:,.0f}/s" if per_s >= 100 else f"{per_s:.3g}/s"
 
 
 def _said(size: Size, plan: CapacityPlan) -> str:

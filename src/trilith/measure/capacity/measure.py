@@ -16,6 +16,7 @@ from trilith.measure.results import LevelResult
 
 _STEPS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _NO_GAIN: Final = 1.05
+_SHARES: Final = (0.5, 0.8)
 
 OnLevel = Callable[[str], None]
 """Called with words for each level that begins."""
@@ -53,4 +54,21 @@ async def measure_service(plan: BenchPlan, on_level: OnLevel | None = None) -> M
         best = max(best, rate_per_s)
         if idle_steps == 2:
             break
+    for share in _SHARES if best else ():
+        if on_level is not None:
+            on_level(f"{share * best:,.0f} a second")
+        report = await run_bench(replace(plan, rates_per_s=(share * best,)), sample_timelines=False)
+        levels.extend(report.levels)
+        if report.interrupted:
+            return Measured(levels=tuple(levels), interrupted=True)
     return Measured(levels=tuple(levels), interrupted=False)
+
+
+async def replay_rate(plan: BenchPlan, rate_per_s: float) -> LevelResult | None:
+    """The running service under requests that come at random, so many a second; None when it was interrupted.
+
+    Raises:
+        ProcessLookupError: the server's process is gone.
+    """
+    report = await run_bench(replace(plan, rates_per_s=(rate_per_s,)), sample_timelines=False)
+    return None if report.interrupted or not report.levels else report.levels[0]
