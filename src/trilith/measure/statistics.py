@@ -186,9 +186,9 @@ def rounds_needed(noise: float, width: float, confidence: float = 0.95) -> int:
 
     low, high = 2, 2
     while not enough(high):
-        low, high = high, high * 2
-        if high >= MOST_ROUNDS:
+        if high == MOST_ROUNDS:
             return MOST_ROUNDS
+        low, high = high, min(2 * high, MOST_ROUNDS)
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle + 1, high)
