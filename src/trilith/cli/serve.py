@@ -438,7 +438,11 @@ def serve(
             http_restricted=checked_restrictions(http_restricted_api, "--http-restricted-api"),
             grpc_restricted=checked_restrictions(grpc_restricted_protocol, "--grpc-restricted-protocol"),
             platforms=_platforms(
-                http_port, sagemaker=allow_sagemaker, vertex=allow_vertex_ai, vertex_model=vertex_ai_default_model
+                http_port,
+                sagemaker=allow_sagemaker,
+                vertex=allow_vertex_ai,
+                vertex_model=vertex_ai_default_model,
+                mode=model_control_mode,
             ),
             grpc_compression=grpc_infer_response_compression_level,
         ),
@@ -446,7 +450,9 @@ def serve(
     return serve_forever(options)
 
 
-def _platforms(http_port: int, *, sagemaker: bool, vertex: bool, vertex_model: str) -> tuple[PlatformRoutes, ...]:
+def _platforms(
+    http_port: int, *, sagemaker: bool, vertex: bool, vertex_model: str, mode: str
+) -> tuple[PlatformRoutes, ...]:
     from trilith.wire.platforms import check_apart, sagemaker_routes, vertex_routes
 
     if vertex_model and not vertex:
@@ -456,6 +462,11 @@ def _platforms(http_port: int, *, sagemaker: bool, vertex: bool, vertex_model: s
         *([vertex_routes(os.environ, http_port, vertex_model)] if vertex else []),
     ]
     check_apart(found)
+    if any(each.models_path for each in found) and mode != "explicit":
+        raise InvalidConfig(
+            "--allow-sagemaker: SAGEMAKER_MULTI_MODEL=true: SageMaker decides which models are loaded: say "
+            f"--model-control-mode explicit, got {mode}"
+        )
     return tuple(found)
 
 

@@ -25,8 +25,10 @@ from trilith.runtime.life import ModelState
 from trilith.runtime.loading import LoadFailed
 from trilith.runtime.naming import in_order, keys_of, name_of, shown
 from trilith.runtime.overrides import Override
+from trilith.runtime.placed import place_of
 from trilith.runtime.remembered import LoadMemory
 from trilith.runtime.repository import NoVersion
+from trilith.runtime.sources.cache import cache_root
 from trilith.wire.oip_status import ModelControlDisabled
 
 _log: Final = logging.getLogger("trilith.runtime")
@@ -157,6 +159,29 @@ class RepositoryControl:
             if self._keeper.queued(key):
                 task.cancel()
             raise
+
+    async def host(self, name: str, url: str) -> None:
+        """Loads a model by a name of the client's, whatever its configuration calls it.
+
+        Args:
+            name: the model's name.
+            url: where the one model lies: a folder of this machine, or a URL; see `place_of`.
+
+        Raises:
+            InvalidInput: the name is wrong.
+            Conflict: there is a model of that name.
+            ModelControlDisabled: clients do not decide here.
+            SetupError: it cannot be loaded.
+        """
+        self._check(name)
+        known = [self._keeper.models[key] for key in self._keeper.keys(name)]
+        if any(model.served or model.attempts for model in known):
+            raise Conflict(f"model '{name}' is loaded already; unload it first")
+        await self._errands.run(self._host(name, url))
+
+    async def _host(self, name: str, url: str) -> None:
+        folder = await asyncio.to_thread(place_of, url, cache_root() / "repositories")
+        await self._keeper.load(name, folder, renamed=True)
 
     async def unload(self, name: str, *, dependents: bool = False) -> None:
         """Unloads a model, after what is in flight has ended.

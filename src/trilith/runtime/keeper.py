@@ -110,10 +110,12 @@ class ModelKeeper:
         path: Path | None = None,
         override: Override | None = None,
         *,
+        renamed: bool = False,
         on_serving: Callable[[], object] = lambda: None,
     ) -> list[ModelHandle]:
         """Loads or reloads a model; see `Runtime.load`. The handles of its versions.
 
+        `renamed`: its configuration may say another name.
         `on_serving`: called when it serves, though what it took over from may not have ended yet.
 
         Raises:
@@ -128,7 +130,8 @@ class ModelKeeper:
             self._make_room()
             model = self.models[key] = Model(key)
             self._keys.setdefault(name, []).append(key)
-        model.path = path or model.path
+        if path is not None:
+            model.path, model.renamed = path, renamed
         model.sent = override is not None and override.folder is not None
         attempt = Attempt(next(self._numbers), name, self._clock.now(), on_serving)
         model.attempts.append(attempt)
@@ -297,7 +300,16 @@ class ModelKeeper:
             look = functools.partial(
                 attempt.run,
                 self.planners,
-                functools.partial(plan_load, self.roots, self._kinds, model.key, model.path, override, self._rules),
+                functools.partial(
+                    plan_load,
+                    self.roots,
+                    self._kinds,
+                    model.key,
+                    model.path,
+                    override,
+                    self._rules,
+                    renamed=model.renamed,
+                ),
                 what=f"model '{name}'",
                 timeout_s=self._rules.timeout_s,
                 discard=close_plan,

@@ -40,6 +40,7 @@ class Model:
         "newest",
         "override",
         "path",
+        "renamed",
         "retiring",
         "sent",
         "served",
@@ -54,6 +55,7 @@ class Model:
         self.loading: Attempt | None = None  # the one of them that loads; others only look what there is to load
         self.newest = -1  # number of the latest attempt that loaded, or of what undid it
         self.path: Path | None = None  # where it was loaded from, when that was not a repository
+        self.renamed = False  # whether it serves by another name than its configuration says
         self.sent = False  # whether a client sent its files with the last load, so that it may be in no repository
         self.handles: list[ModelHandle] = []
         self.served: dict[str, ServedModel] = {}

@@ -34,6 +34,8 @@ def plan_load(
     override: Override | None,
     rules: LoadRules,
     run: LoadRun,
+    *,
+    renamed: bool = False,
 ) -> tuple[ModelPlan, Standing]:
     """What is to be loaded, and from what.
 
@@ -45,6 +47,7 @@ def plan_load(
         override: what a client sent with the load.
         rules: which of its configurations holds, and how long its loads may take where that says nothing.
         run: told how far it is.
+        renamed: whether its configuration may say another name.
 
     Raises:
         UnknownReference: it is in no repository, or has no version to serve.
@@ -54,10 +57,10 @@ def plan_load(
         name, folder = name_of(key), _folder(roots, key, path, override, run)
         run.enter("reading its configuration")
         sent = override.spec_of(folder, rules.config_name) if override is not None else None
-        plan = _plan(name, folder, kinds, sent, rules)
+        plan = _plan(name, folder, kinds, sent, rules, renamed=renamed)
         if not plan.spec.agents:
             return plan, plan.standing()
-        return _after_agents(plan, kinds, sent, rules, run)
+        return _after_agents(plan, kinds, sent, rules, run, renamed=renamed)
     except TrilithError:
         raise
     except Exception as error:  # whatever lies in one model's folder, it is an error of that model
@@ -90,14 +93,22 @@ def _folder(roots: Roots, key: str, path: Path | None, override: Override | None
 
 
 def _after_agents(
-    plan: ModelPlan, kinds: Mapping[str, BackendKind], sent: ModelSpec | None, rules: LoadRules, run: LoadRun
+    plan: ModelPlan,
+    kinds: Mapping[str, BackendKind],
+    sent: ModelSpec | None,
+    rules: LoadRules,
+    run: LoadRun,
+    *,
+    renamed: bool,
 ) -> tuple[ModelPlan, Standing]:
     """The plan once its agents have let it pass; of the folder that they have left."""
     chain = run_agents(plan.spec.agents, rules.agents, plan.spec.name, plan.folder, plan.said_in, run)
     try:
         if chain.folder != plan.folder:
             said = sent is not None or config_file(chain.folder, rules.config_name) is None
-            spec = _plan(plan.spec.name, chain.folder, kinds, (sent or plan.spec) if said else None, rules)
+            spec = _plan(
+                plan.spec.name, chain.folder, kinds, (sent or plan.spec) if said else None, rules, renamed=renamed
+            )
             plan = spec.with_spec(replace(spec.spec, agents=plan.spec.agents))
         return replace(plan, agents=chain), plan.standing()
     except BaseException:
@@ -106,7 +117,13 @@ def _after_agents(
 
 
 def _plan(
-    name: str, folder: Path, kinds: Mapping[str, BackendKind], sent: ModelSpec | None, rules: LoadRules
+    name: str,
+    folder: Path,
+    kinds: Mapping[str, BackendKind],
+    sent: ModelSpec | None,
+    rules: LoadRules,
+    *,
+    renamed: bool,
 ) -> ModelPlan:
     plan = plan_model(
         name,
@@ -116,6 +133,7 @@ def _plan(
         rules.config_name,
         gpu_instances_on_cpu=rules.gpu_instances_on_cpu,
         settings=rules.settings.get(name, {}),
+        renamed=renamed,
     )
     for field in plan.moved:
         _log.warning("model '%s': %s asks for a GPU; it runs on a CPU, as %s says", name, field, OPTION)

@@ -9,12 +9,16 @@ Rule 3: an error names the folder, and what would be right.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from google.protobuf import text_format
+
+from trilith.config import load_yaml
 from trilith.errors import InvalidConfig, UnknownReference
 from trilith.runtime.backends.files import what_lies_at
 from trilith.runtime.backends.folder import SCRIPT, kind_name
@@ -27,6 +31,7 @@ from trilith.runtime.model_pbtxt import load_model_pbtxt, with_session
 from trilith.runtime.model_yaml import load_model_yaml
 from trilith.runtime.spec import ModelSpec, VersionPolicy
 from trilith.runtime.words import PBTXT_WORDS, YAML_WORDS
+from trilith.wire.oip_messages import model_config_messages
 
 if TYPE_CHECKING:
     from trilith.runtime.agents.chain import AgentChain
@@ -99,6 +104,7 @@ def plan_model(
     *,
     gpu_instances_on_cpu: bool = False,
     settings: Mapping[str, Any] = _NONE_SET,
+    renamed: bool = False,
 ) -> ModelPlan:
     """What is to be loaded for model `name`, which lies at `path`: its folder, or a model file alone.
 
@@ -110,6 +116,7 @@ def plan_model(
         config_name: which of the configurations in the folder holds; see `config_file`.
         gpu_instances_on_cpu: whether instances that ask for a GPU run on a CPU.
         settings: what stands before the configuration in the folder, as keys of a `model.yaml`.
+        renamed: whether the configuration may say another name.
 
     Raises:
         NoVersion: there is no version to serve.
@@ -117,7 +124,7 @@ def plan_model(
         InvalidConfig: the configuration is wrong.
     """
     try:
-        plan = _plan(name, path, kinds, sent, config_name, settings)
+        plan = _plan(name, path, kinds, sent, config_name, settings, renamed=renamed)
     except OSError as error:
         raise UnknownReference(
             f"{path}: model '{name}' cannot be looked at: {error.filename}: {error.strerror}"
@@ -135,6 +142,8 @@ def _plan(
     sent: ModelSpec | None,
     config_name: str,
     settings: Mapping[str, Any],
+    *,
+    renamed: bool,
 ) -> ModelPlan:
     if path.is_file():
         spec = _with_backend(ModelSpec(name=name, filename=path.name), path, kinds, [], said_in="", pbtxt=False)
@@ -145,7 +154,8 @@ def _plan(
     present = _present_versions(path)
     said = config_file(path, config_name)
     pbtxt = sent is not None if said is None else said.suffix == ".pbtxt"
-    read = read_spec(name, path, config_name, settings) if sent is None else sent
+    own = (_said_name(said) if renamed else "") or name
+    read = replace(read_spec(own, path, config_name, settings) if sent is None else sent, name=name)
     said_in = SENT if sent is not None else str(said or path / YAML)
     spec = _with_backend(read, path, kinds, present, said_in=said_in, pbtxt=pbtxt)
     kind = kinds[kind_name(spec.backend, spec.runtime)]
@@ -222,6 +232,16 @@ def read_spec(name: str, folder: Path, config_name: str = "", settings: Mapping[
     if file is None:
         return ModelSpec(name=name)
     return load_model_pbtxt(file, name) if file.suffix == ".pbtxt" else load_model_yaml(file, name)
+
+
+def _said_name(file: Path | None) -> str:
+    """The name in a configuration, or "" where it says none that can be read."""
+    with contextlib.suppress(InvalidConfig, OSError, UnicodeDecodeError, text_format.ParseError):
+        if file is not None and file.suffix == ".pbtxt":
+            return str(text_format.Parse(file.read_text(encoding="utf-8"), model_config_messages().ModelConfig()).name)
+        if file is not None:
+            return str(load_yaml(file, dict[str, Any]).get("name") or "")
+    return ""
 
 
 def read_labels(folder: Path, spec: ModelSpec) -> dict[str, tuple[str, ...]]:

@@ -59,10 +59,16 @@ class ModelControlDisabled(errors.Unsupported):
         )
 
 
+class NoRoomForModel(errors.SetupError):
+    """A model cannot be loaded beside those that are there: who hosts them may unload others, and try again."""
+
+
 def oip_http_status(error: errors.TrilithError, *, compat: bool = False) -> int:
     """The HTTP status of an error under `/v2`."""
     if _is_full(error) or (compat and isinstance(error, ModelControlDisabled)):
         return 503
+    if isinstance(error, NoRoomForModel):
+        return 507
     if compat and isinstance(error, JsonTypeError):
         return 500
     if compat and isinstance(error, _BAD_REQUEST):

@@ -1,6 +1,7 @@
 """The paths by which clouds call a model server that they host: Amazon SageMaker's and Google Vertex AI's.
 
 Rule 1: such a path is another name of one of the protocol's own, as Triton has it; everything else is the protocol's.
+    The paths by which SageMaker hosts many models have names of ours, below `HOSTED`, which count as the repository's.
 Rule 2: what says how long the JSON is in a binary message is part of the content type, since these clouds pass on no
     other header.
 """
@@ -18,6 +19,8 @@ from trilith.errors import InvalidConfig, InvalidInput, NotFound
 
 _READY: Final = "/v2/health/ready"
 _LIVE: Final = "/v2/health/live"
+HOSTED: Final = "/v2/hosted"
+"""Where models are hosted that a cloud loads one by one; see `protocol/hosted.py`."""
 _MOST_LISTED: Final = 5
 _MOST_DIGITS: Final = 18
 _PATH: Final = re.compile(r"/[!-~]*")
@@ -35,6 +38,7 @@ class PlatformRoutes(msgspec.Struct, frozen=True, kw_only=True):
         binary_form: content type of binary messages, up to the number.
         redirect_header: in lower case: names another of the protocol's paths for a request to `predict_path`; "" for
             none.
+        models_path: what loads, lists and unloads models, and calls one: `PATH/NAME/invoke`; "" for nothing.
     """
 
     name: str
@@ -44,6 +48,7 @@ class PlatformRoutes(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     binary_form: str
     redirect_header: str = ""
+    models_path: str = ""
 
 
 def sagemaker_routes(environment: Mapping[str, str], http_port: int) -> PlatformRoutes:
@@ -53,11 +58,6 @@ def sagemaker_routes(environment: Mapping[str, str], http_port: int) -> Platform
         InvalidConfig: it asks for what is not served, or calls another port.
     """
     option = "--allow-sagemaker"
-    if environment.get("SAGEMAKER_MULTI_MODEL", "").lower() == "true":
-        raise InvalidConfig(
-            f"{option}: SAGEMAKER_MULTI_MODEL=true: SageMaker's paths for many models (/models) are not served; "
-            "make an endpoint of one model, or call the models at /v2"
-        )
     mode = environment.get("SAGEMAKER_TRITON_PING_MODE", "ready")
     if mode not in ("ready", "live"):
         raise InvalidConfig(f"{option}: SAGEMAKER_TRITON_PING_MODE: must be ready or live, got {mode!r:.100}")
@@ -69,6 +69,7 @@ def sagemaker_routes(environment: Mapping[str, str], http_port: int) -> Platform
         predict_path="/invocations",
         model=environment.get("SAGEMAKER_TRITON_DEFAULT_MODEL_NAME", ""),
         binary_form="application/vnd.sagemaker-triton.binary+json;json-header-size=",
+        models_path="/models" if environment.get("SAGEMAKER_MULTI_MODEL", "").lower() == "true" else "",
     )
 
 
@@ -150,6 +151,20 @@ def predict_target(platform: PlatformRoutes, redirect: bytes | None, models: Seq
             )
         model = names[0]
     return f"/v2/models/{quote(model, safe='')}/infer"
+
+
+def hosted_target(platform: PlatformRoutes, path: str) -> tuple[str, bool]:
+    """The protocol's own path for one at or below `models_path`, and whether it calls a model.
+
+    Raises:
+        NotFound: there is no such path.
+    """
+    name, slash, action = path.removeprefix(platform.models_path).removeprefix("/").partition("/")
+    if name and action == "invoke":
+        return f"/v2/models/{name}/infer", True
+    if slash or path == f"{platform.models_path}/":
+        raise NotFound(f"Not Found: there is no endpoint {path[:200]!r}")
+    return f"{HOSTED}/{name}" if name else HOSTED, False
 
 
 def json_size(platform: PlatformRoutes, content_type: bytes | None) -> bytes | None:

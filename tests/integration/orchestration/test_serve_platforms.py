@@ -84,6 +84,52 @@ def test_they_are_off_by_default(serve, tmp_path):
     assert server.post("/invocations", MESSAGE)[0] == 404
 
 
+def test_sagemaker_loads_models_one_by_one(serve, tmp_path, monkeypatch):
+    import tritonclient.http as triton
+
+    monkeypatch.setenv("SAGEMAKER_MULTI_MODEL", "true")
+    (tmp_path / "models").mkdir()
+    write(tmp_path / "placed" / "hash" / "model" / "inner")
+    config = tmp_path / "placed" / "hash" / "model" / "inner" / "config.pbtxt"
+    config.write_text(CONFIG + 'name: "its-own-name"')
+    server = serve(tmp_path / "models", "--allow-sagemaker", "--model-control-mode", "explicit")
+    assert server.get("/ping")[0] == 200
+    url = str(tmp_path / "placed" / "hash" / "model")
+    assert server.post("/models/hash/invoke", MESSAGE)[0] == 404
+    with server.connection() as connection:
+        for expected in (200, 409):
+            connection.request("POST", "/models", json.dumps({"model_name": "hash", "url": url}))
+            response = connection.getresponse()
+            response.read()
+            assert response.status == expected
+    assert json.loads(server.get("/models")[1]) == {"models": [{"modelName": "hash", "modelUrl": url}]}
+    assert json.loads(server.get("/models/hash")[1]) == {"modelName": "hash", "modelUrl": url}
+    status, answer = server.post("/models/hash/invoke", MESSAGE)
+    assert (status, answer["model_name"], answer["outputs"][0]["data"]) == (200, "hash", [1.0, 2.0])
+    body, json_size = binary_request()
+    with server.connection() as connection:
+        connection.request("POST", "/models/hash/invoke", body, {"content-type": f"{SAGEMAKER}{json_size}"})
+        response = connection.getresponse()
+        size = int(response.headers["content-type"].removeprefix(SAGEMAKER))
+        result = triton.InferenceServerClient.parse_response_body(response.read(), header_length=size)
+        assert result.as_numpy("y").tolist() == [[3, 4]]
+        connection.request("DELETE", "/models/hash")
+        response = connection.getresponse()
+        assert (response.status, response.read()) == (200, b"{}")
+        connection.request("DELETE", "/models/hash")
+        response = connection.getresponse()
+        response.read()
+        assert response.status == 404
+    assert json.loads(server.get("/models")[1]) == {"models": []}
+    assert server.post("/models/hash/invoke", MESSAGE)[0] == 404
+    status, answer = server.post("/models", {"model_name": "other", "url": str(tmp_path / "nowhere")})
+    assert (status, "there is no such folder" in json.dumps(answer)) == (400, True)
+    config.write_text(CONFIG + "nonsense: 1")
+    assert server.post("/models", {"model_name": "hash", "url": url})[0] == 400
+    config.write_text(CONFIG)
+    assert server.post("/models", {"model_name": "hash", "url": url})[0] == 200  # whatever failed before
+
+
 def test_which_of_several_models_must_be_said(serve, tmp_path, monkeypatch):
     write(tmp_path / "m")
     shutil.copytree(tmp_path / "m", tmp_path / "n")

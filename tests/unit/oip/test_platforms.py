@@ -97,7 +97,6 @@ def test_the_content_type_says_how_long_the_json_is():
 @pytest.mark.parametrize(
     ("environment", "says"),
     [
-        ({"SAGEMAKER_MULTI_MODEL": "true"}, "paths for many models"),
         ({"SAGEMAKER_TRITON_PING_MODE": "dead"}, "must be ready or live, got 'dead'"),
         ({"SAGEMAKER_BIND_TO_PORT": "9000"}, "say --http-port 9000"),
     ],

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from trilith.core.clock import Clock
-from trilith.errors import Bug, MethodNotAllowed, TrilithError
+from trilith.errors import Bug, MethodNotAllowed, NotFound, TrilithError
 from trilith.runtime.protocol import describe, switched_off
 from trilith.runtime.protocol.access import Guard
 from trilith.runtime.protocol.exchange import Front
+from trilith.runtime.protocol.hosted import HOSTED_ENDPOINTS, HostedModels
 from trilith.runtime.protocol.http_exchange import GenerateExchange, HttpExchange, infer_late, respond_error, size_text
 from trilith.runtime.protocol.inflation import Inflation
 from trilith.runtime.protocol.repository import HTTP_ENDPOINTS, answer_http
@@ -85,6 +86,8 @@ class OipHttp:
         self._compat = options.compat
         self._inflation = Inflation(options.max_body_bytes)
         self._guard = Guard(options.http_restricted) if options.http_restricted else None
+        hosts = any(platform.models_path for platform in options.platforms)
+        self._hosted = HostedModels(runtime.repository, whole_causes=options.compat) if hosts else None
         self._server_name = "triton" if options.compat else server_name
         self.exiting = False
         self._routes = Routes()
@@ -93,6 +96,8 @@ class OipHttp:
         """Answers, or will answer from a callback (None), or has to read the body first (a coroutine)."""
         try:
             route = self._routes.find(request.path)
+            if route.endpoint in HOSTED_ENDPOINTS and self._hosted is None:
+                raise NotFound(f"Not Found: there is no endpoint {request.path[:200]!r}")
         except TrilithError as error:
             self._refuse(request, error)
             return None
@@ -115,7 +120,7 @@ class OipHttp:
             return None
         if route.endpoint == "model_ready":
             return self._answer_model_ready(request, route)
-        if request.method == "POST":
+        if route.endpoint in HOSTED_ENDPOINTS or request.method == "POST":
             return self._answer_late(request, route)
         if route.endpoint in _LOADS and self._runtime.absent(route.model):
             return self._answer_when_present(request, route)
@@ -136,14 +141,17 @@ class OipHttp:
         except TrilithError as error:
             self._refuse(request, error, route.endpoint)
             return
-        if route.endpoint in HTTP_ENDPOINTS:
+        if route.endpoint in HTTP_ENDPOINTS or route.endpoint in HOSTED_ENDPOINTS:
             await self._answer_repository(request, route, body)
         else:
             self._answer(request, route, body)
 
     async def _answer_repository(self, request: HttpRequest, route: Route, body: bytes | memoryview) -> None:
         try:
-            answer = await answer_http(self._runtime.repository, route, body, whole_causes=self._compat)
+            if self._hosted is not None and route.endpoint in HOSTED_ENDPOINTS:
+                answer = await self._hosted.answer(request.method, route, request.query, body)
+            else:
+                answer = await answer_http(self._runtime.repository, route, body, whole_causes=self._compat)
         except TrilithError as error:
             self._refuse(request, error, route.endpoint)
             return

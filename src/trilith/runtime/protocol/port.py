@@ -130,6 +130,10 @@ class RepositoryPort(Protocol):
         """Unloads a model."""
         ...
 
+    async def host(self, name: str, url: str) -> None:
+        """Loads a model by a name of the client's from a folder or URL of the client's."""
+        ...
+
 
 class RuntimePort(Protocol):
     """A runtime, used from the event loop's thread."""

@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from trilith.errors import NotFound
+from trilith.wire.platforms import HOSTED
 
 _SERVER: Final[dict[str, tuple[str, str]]] = {
     "/v2": ("server_metadata", "GET"),
@@ -95,6 +96,10 @@ def route_of(path: str) -> Route:
     parts = path.split("/")
     if len(parts) == 6 and parts[2] in ("systemsharedmemory", "cudasharedmemory") and parts[3] == "region":
         return _region(path, unquote(parts[4]), parts[5])
+    if path == HOSTED:
+        return Route("repository_hosted", "GET, POST")
+    if parts[:3] == ["", "v2", "hosted"] and len(parts) == 4 and parts[3]:
+        return Route("repository_hosted_model", "GET, DELETE", model=unquote(parts[3]))
     if parts[:3] == ["", "v2", "repository"]:
         return _repository_route(path, parts[3:])
     if parts[:3] != ["", "v2", "models"] or len(parts) < 4 or not parts[3]:

@@ -1,0 +1,109 @@
+"""Models that a cloud hosts beside one another: loaded from where it says, listed, told and unloaded; SageMaker's way.
+
+    POST /models {"model_name": NAME, "url": FOLDER or URL}     GET /models[?next_page_token=TOKEN]
+    GET /models/NAME                                            DELETE /models/NAME
+
+Rule 1: what was loaded so is this file's; models of the repositories are not listed, and their names are taken.
+Rule 2: a name is taken from the moment it is asked for: of two loads at the same time one is refused.
+Rule 3: a load that finds no room is told as such, so that the cloud unloads others and tries again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import orjson
+
+from trilith.errors import Conflict, InvalidConfig, InvalidInput, SetupError, UnknownModel, UnknownReference
+from trilith.runtime.loading import LoadFailed
+from trilith.runtime.protocol.port import RepositoryPort
+from trilith.runtime.protocol.routes import Route
+from trilith.runtime.public_cause import public_cause
+from trilith.wire.oip_json import loads
+from trilith.wire.oip_status import NoRoomForModel
+
+HOSTED_ENDPOINTS: Final = frozenset(("repository_hosted", "repository_hosted_model"))
+PAGE: Final = 100
+"""Models in one answer, unless fewer are asked for."""
+_NO_ROOM: Final = re.compile(
+    r"MemoryError|[Oo]ut ?[Oo]f ?[Mm]emory|OUT_OF_MEMORY|\bOOM\b|No space left on device|llocate memory|no room for"
+)
+
+
+class HostedModels:
+    """Those of one server.
+
+    Args:
+        repository: loads and unloads.
+        whole_causes: whether it is told with paths and tracebacks why a load failed.
+    """
+
+    def __init__(self, repository: RepositoryPort, *, whole_causes: bool = False) -> None:
+        self._repository = repository
+        self._whole_causes = whole_causes
+        self._urls: dict[str, str] = {}  # by name; those that are there
+        self._coming: set[str] = set()
+
+    async def answer(self, method: str, route: Route, query: str, body: bytes | memoryview) -> bytes:
+        """The body of the answer to one of `HOSTED_ENDPOINTS`; status 200.
+
+        Raises:
+            TrilithError: why there is none.
+        """
+        if route.endpoint == "repository_hosted" and method == "POST":
+            await self._load(*_asked(body))
+            return b"{}"
+        if route.endpoint == "repository_hosted":
+            return orjson.dumps(self._page(query))
+        if route.model not in self._urls:
+            raise UnknownModel(f"model '{route.model[:200]}' is not loaded")
+        if method == "DELETE":
+            del self._urls[route.model]
+            await self._repository.unload(route.model, dependents=True)
+            return b"{}"
+        return orjson.dumps(self._entry(route.model))
+
+    async def _load(self, name: str, url: str) -> None:
+        if name in self._urls or name in self._coming:
+            raise Conflict(f"model '{name[:200]}' is loaded already; delete it first")
+        self._coming.add(name)
+        try:
+            await self._repository.host(name, url)
+        except (InvalidConfig, UnknownReference, SetupError) as error:
+            shown = error.message
+            if not self._whole_causes:
+                shown = error.public if isinstance(error, LoadFailed) else public_cause(error.message, name)
+            kind = NoRoomForModel if _NO_ROOM.search(error.message) else InvalidInput
+            raise kind(shown) from error
+        finally:
+            self._coming.discard(name)
+        self._urls[name] = url
+
+    def _page(self, query: str) -> dict[str, Any]:
+        given = {key: values[-1] for key, values in parse_qs(query, keep_blank_values=True).items()}
+        token, limit = given.get("next_page_token", ""), given.get("limit", str(PAGE))
+        if not (limit.isascii() and limit.isdigit() and len(limit) < 10 and int(limit) > 0):
+            raise InvalidInput(f"limit: must be a number of models >= 1, got {limit!r:.100}")
+        names = sorted(name for name in self._urls if name > token)
+        page = names[: min(int(limit), PAGE)]
+        more = {"nextPageToken": page[-1]} if len(page) < len(names) else {}
+        return {"models": [self._entry(name) for name in page], **more}
+
+    def _entry(self, name: str) -> Mapping[str, str]:
+        return {"modelName": name, "modelUrl": self._urls[name]}
+
+
+def _asked(body: bytes | memoryview) -> tuple[str, str]:
+    """The name and the place of a model to load."""
+    message = loads(body)
+    found = []
+    for key in ("model_name", "url"):
+        value = message.get(key) if isinstance(message, dict) else None
+        if not isinstance(value, str) or not value:
+            raise InvalidInput(f'{key}: must be a text; expected {{"model_name": NAME, "url": FOLDER}}')
+        found.append(value)
+    name, url = found
+    return name, url
