@@ -21,6 +21,9 @@ LARGEST_BATCH: Final = _LIMITS.max_buffers
 """Most calls in one batch: nearly each has a buffer."""
 FULL: Final = 1 << 30
 """The bulk of all that one frame carries."""
+_SMALL_BULK: Final = -(-FULL // _LIMITS.max_buffers)
+_SMALL_META_BYTES: Final = 1 << 11
+_SMALL_BYTES: Final = 1 << 16
 FLAG_BATCH: Final = 1
 """Frame flag of a call: the meta is that of a batch."""
 
@@ -56,6 +59,10 @@ def bulk_of(meta_bytes: int, buffers: Sequence[Buffer], limits: FrameLimits = _L
 
     Items that have `FULL` together, or less, go into one frame. Buffers count as inline, wherever they will travel.
     """
+    if meta_bytes < _SMALL_META_BYTES and len(buffers) == 1 and limits is _LIMITS:
+        [body] = buffers
+        if type(body) is bytes and len(body) < _SMALL_BYTES:
+            return _SMALL_BULK  # nearly all: the number of buffers is the limit that they come nearest to
     padded_bytes = TABLE_ENTRY.size + 7
     own_bytes = meta_bytes + _ITEM_BYTES
     frame_bytes = own_bytes + sum(memoryview(buffer).nbytes + padded_bytes for buffer in buffers)
@@ -124,6 +131,7 @@ def _checked(decoder: msgspec.msgpack.Decoder[list[_Item]], meta: bytes | memory
         items = decoder.decode(meta)
     except msgspec.MsgspecError as error:
         raise InvalidInput(f"a batch frame's meta cannot be read: {error}") from error
-    if any(item.buffer_count < 0 for item in items) or sum(item.buffer_count for item in items) != buffer_count:
+    counts = [item.buffer_count for item in items]
+    if sum(counts) != buffer_count or (counts and min(counts) < 0):
         raise InvalidInput(f"a batch's items must account for its {buffer_count} buffers")
     return items

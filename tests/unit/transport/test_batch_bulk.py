@@ -48,6 +48,12 @@ def test_the_largest_batch_goes_into_a_frame():
         trilith.Batch(max_size=LARGEST_BATCH + 1)
 
 
+@given(st.integers(0, 1 << 13), st.integers(0, 1 << 18))
+def test_what_is_known_of_small_calls_is_what_counting_gives(meta_bytes, body_bytes):
+    body = bytes(body_bytes)
+    assert bulk_of(meta_bytes, [body]) == bulk_of(meta_bytes, [memoryview(body)])
+
+
 def test_the_largest_body_goes_into_a_frame_beside_any_metadata():
     meta, most = bytes(LIMITS.max_meta_bytes), LIMITS.max_body_bytes
     encode_with_buffers(CALL, 1, meta, [bytes(most)], LIMITS)
