@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from trilith.orchestration import ServerReport, ServerStatus
+    from trilith.orchestration import ServerReport, ServerStatus, ServiceStatus
 
 
 def status(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
@@ -70,6 +70,10 @@ def _show(reports: list[ServerReport]) -> None:
                         str(service.waiting),
                     )
             console.print(table)
+            for service in found.services:
+                hint = waiting_hint(service)
+                if hint:
+                    console.print(hint, highlight=False)
         if found.loads.left_behind:
             console.print(f"{found.loads.left_behind} loads of models were given up and still run")
         if found.models:
@@ -78,3 +82,17 @@ def _show(reports: list[ServerReport]) -> None:
                 pids = ", ".join(str(pid) if pid else "starting" for pid in model.processes)
                 table.add_row(model.name, model.version, model.state, pids, model.reason)
             console.print(table)
+
+
+def waiting_hint(service: ServiceStatus) -> str:
+    """Why calls of a service wait, and what is to be done for it; "" when none do, or a replica has room."""
+    if not service.waiting or not service.links or any(link.room for link in service.links):
+        return ""
+    most = max(link.in_flight for link in service.links)
+    calls = "1 call waits" if service.waiting == 1 else f"{service.waiting} calls wait"
+    each = "its replica works" if len(service.links) == 1 else f"each of its {len(service.links)} replicas works"
+    return (
+        f"{service.name}: {calls}: {each} on {most} at a time, which is all that it takes. If they wait for something"
+        " there, more threads (of plain methods) or more concurrency helps, else more replicas: options of"
+        " @trilith.service"
+    )

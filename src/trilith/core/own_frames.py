@@ -28,6 +28,11 @@ def _first_outside(trace: TracebackType | None, places: str | tuple[str, ...]) -
     return trace
 
 
+def is_authors(filename: str) -> bool:
+    """Whether a file is neither ours nor a library's."""
+    return not filename.startswith(_NOT_THE_AUTHORS)
+
+
 def has_foreign_frames(error: BaseException) -> bool:
     """Whether an error, or one that it came from, passed through code that is no library's: the author's own."""
     found: BaseException | None = error

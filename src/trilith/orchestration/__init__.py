@@ -9,7 +9,7 @@ from trilith.orchestration.spec import RepositoryOptions, ServeOptions
 if TYPE_CHECKING:
     from trilith.orchestration.access import KeyRing, new_key, read_key_file, read_key_text
     from trilith.orchestration.engine.reports import ServerReport
-    from trilith.orchestration.engine.status_types import ServerStatus
+    from trilith.orchestration.engine.status_types import ServerStatus, ServiceStatus
 
 __all__ = [
     "KeyRing",
@@ -17,6 +17,7 @@ __all__ = [
     "ServeOptions",
     "ServerReport",
     "ServerStatus",
+    "ServiceStatus",
     "addresses_of",
     "new_key",
     "read_key_file",
@@ -64,10 +65,11 @@ def __getattr__(name: str) -> object:
         from trilith.orchestration.engine.reports import ServerReport
 
         return ServerReport
-    if name == "ServerStatus":
-        from trilith.orchestration.engine.status_types import ServerStatus
+    if name in ("ServerStatus", "ServiceStatus"):
+        from trilith.orchestration.engine import status_types
 
-        return ServerStatus
+        kind: object = getattr(status_types, name)
+        return kind
     if name in ("KeyRing", "new_key", "read_key_file", "read_key_text"):
         from trilith.orchestration import access
 

@@ -108,6 +108,11 @@ class ServiceHost:
         """Calls that hold a slot now."""
         return len(self._active)
 
+    def method_of(self, task: asyncio.Task[Any]) -> str:
+        """The method whose call a task works on, `Ocr.read`; "" for none. From any thread."""
+        found = next((call.meta for call, its_task in list(self._active.items()) if its_task is task), None)
+        return "" if found is None else f"{found.service}.{found.method}"
+
     def why_not(self) -> str:
         """Why a part of it does not work any more, as a sentence: a mount, or the middleware; "" while all do."""
         return self._mounts.why_not()

@@ -39,6 +39,7 @@ from trilith.orchestration.engine.counting import CountingReplica
 from trilith.orchestration.engine.hello import LEAVING, Hello, Join, Readiness, decode_crowded
 from trilith.orchestration.engine.inline import PATIENCE_S, patient_description
 from trilith.orchestration.engine.launch import WorkerArguments
+from trilith.orchestration.engine.loop_watch import LoopWatch
 from trilith.orchestration.engine.process import open_to_agent, raise_descriptor_limit
 from trilith.orchestration.engine.remote import GatewayLink, RemoteResolver
 from trilith.orchestration.engine.replica_health import ReplicaHealth
@@ -162,12 +163,14 @@ class Worker:
             parts=self._host.why_not if spec.mounts or spec.options.middleware else None,
         )
         watch: asyncio.Task[None] | None = None
+        loop_watch = LoopWatch(self._name, lambda: self._host.in_flight, self._host.method_of)
         try:
             if not self._inline:
                 await self._health.until_ready()
             if not self._inline:
                 settle_collector()
                 watch_growth(asyncio.get_running_loop())
+                loop_watch.start()
             self._hello(peer)
             if command is not None:
                 command.watch(self._command_ended)
@@ -175,6 +178,7 @@ class Worker:
                 watch = asyncio.get_running_loop().create_task(self._health.watch())
             keeper = asyncio.get_running_loop().create_task(self._keep_connected())
             stop = await self._wait_stop()
+            loop_watch.stop()
             timeout_s = stop.timeout_s
             ends_at = time.monotonic() + timeout_s
             keeper.cancel()
