@@ -31,6 +31,7 @@ def compare(
     *targets: str,
     data: Annotated[tuple[str | Path, ...], Parameter(negative="")] = (),
     concurrency: int = 8,
+    rate: float | None = None,
     rounds: int | None = None,
     round_duration: str | None = None,
     warmup: str = "200ms",
@@ -56,6 +57,9 @@ def compare(
         --header, --content-type.
     concurrency
         Requests in flight, of one target at a time.
+    rate
+        Instead of that: requests a second, which come at random and at the same instants for all; then latencies are
+        compared.
     rounds
         How many rounds; 20, or at most 400 with --until.
     round_duration
@@ -63,7 +67,7 @@ def compare(
     warmup
         Time of load before that, each time.
     until
-        Go on until the interval of the throughput's ratio is at most that wide: 15%.
+        Go on until the interval of the ratio (of throughput, or with --rate of latency) is at most that wide: 15%.
     method
         HTTP method; POST with data, GET without.
     header
@@ -88,6 +92,7 @@ def compare(
             for name, url in named
         ),
         concurrency=_concurrency(concurrency),
+        rate_per_s=rate,
         rounds=rounds if rounds is not None else _ROUNDS if until is None else _ROUNDS_WITH_UNTIL,
         until_width=None if until is None else parse_share("--until", until),
         round_s=None if round_duration is None else parse_duration_s("--round-duration", round_duration),
@@ -199,7 +204,7 @@ class _ProgressLine:
         bar = "█" * done + "·" * (self._WIDTH - done)
         place = f"round {progress.round_number} of {progress.rounds}" if progress.round_number else "warming up"
         ratio = progress.ratio
-        known = "" if ratio is None else f"throughput {ratio.ratio:.2f} x ({ratio.low:.2f} to {ratio.high:.2f})"
+        known = "" if ratio is None else f"{ratio.ratio:.2f} x ({ratio.low:.2f} to {ratio.high:.2f})"
         sys.stderr.write(f"\r\x1b[2K{place}  {progress.name} {bar} {known}")
         sys.stderr.flush()
 

@@ -106,6 +106,15 @@ class DurationHistogram:
                 return min(self.max_s, max(self.min_s, _centre_s(bucket)))
         return self.max_s
 
+    def filled(self) -> list[tuple[int, int]]:
+        """The buckets that hold any, by number, and how many."""
+        return [(bucket, count) for bucket, count in enumerate(self._counts) if count]
+
+    @staticmethod
+    def centre_s(bucket: int) -> float:
+        """The duration, in seconds, that stands for a bucket."""
+        return _centre_s(bucket)
+
     def summary(self) -> DurationSummary:
         """Mean, extremes and the usual percentiles."""
         return DurationSummary(

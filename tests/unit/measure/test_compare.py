@@ -19,7 +19,7 @@ from trilith.measure.compare.answers import AnswerShape, changed, differing
 from trilith.measure.compare.findings import compare_rounds, doubts, standings_of
 from trilith.measure.compare.plan import fitting_round_s, order_of
 from trilith.measure.compare.results import Round
-from trilith.measure.histogram import DurationSummary
+from trilith.measure.histogram import DurationHistogram, DurationSummary
 from trilith.measure.load.outcome import GeneratorLoad
 from trilith.measure.load.target import Target
 from trilith.measure.results import LevelResult
@@ -119,6 +119,7 @@ def test_a_round_is_long_enough_for_what_it_counts_and_never_endless(mean_s, con
         ({"rounds": 1}, "2 rounds"),
         ({"until_width": 0.001}, "between 1% and 200%"),
         ({"round_s": 0.0}, "longer than 0"),
+        ({"rate_per_s": 0.0}, "a rate above 0"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(options, said):
@@ -168,6 +169,37 @@ def test_the_sentence_never_says_more_than_the_interval(ratio, rounds, seed):
 def test_few_answers_say_nothing_about_the_tail():
     found = compare_rounds(plan(), rounds_of(scattered(100, 1, count=30), scattered(100, 2, count=30)), 1.0)[0]
     assert set(found.ratios) == {"throughput", "mean", "p50", "p90"}
+
+
+def answered_in(seconds, count, seed):
+    """So many answers of about so many seconds each."""
+    chance, histogram = random.Random(seed), DurationHistogram()
+    for _ in range(count):
+        histogram.record(seconds * math.exp(chance.gauss(0, 0.3)))
+    return histogram
+
+
+def test_a_tail_that_no_round_has_is_that_of_all_rounds():
+    rounds = rounds_of(scattered(100, 1, count=30), scattered(100, 2, count=30))
+    rounds = [
+        replace(each, latencies=(answered_in(0.1, 30, 2 * number), answered_in(0.2, 30, 2 * number + 1)))
+        for number, each in enumerate(rounds)
+    ]
+    found = compare_rounds(plan(), rounds, 1.0)[0].ratios
+    assert found["p99"].method == "bootstrap"
+    assert found["p99"].contains(2.0)
+    assert 1.4 < found["p99"].ratio < 2.8
+    assert found["p90"].method == "student"
+    assert standings_of(plan(), rounds)[0].figures["p99"] == pytest.approx(0.2, rel=0.3)
+    assert "p99" not in compare_rounds(plan(), rounds[:7], 1.0)[0].ratios
+
+
+def test_at_a_fixed_rate_the_latency_is_the_result():
+    rounds = rounds_of(scattered(100, 1, mean_s=0.1), scattered(100, 2, mean_s=0.05))
+    found = compare_rounds(plan(rate_per_s=100.0), rounds, 1.0)[0]
+    assert found.decisive == "p99"
+    assert found.verdict is Verdict.LOWER
+    assert found.sentence.startswith("B has 0.50 x the p99 of A at 100 requests a second (95 % interval 0.50 to 0.50)")
 
 
 def test_cpu_is_compared_where_it_was_measured():

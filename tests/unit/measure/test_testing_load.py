@@ -20,6 +20,7 @@ def found(low, high, figure="throughput"):
         baseline="baseline",
         other="candidate",
         ratios={figure: ratio},
+        decisive=figure,
         verdict=Verdict.UNCLEAR,
         noisy=False,
         sentence="What was found.",

@@ -17,6 +17,7 @@ def comparison_to_json(report: CompareReport) -> bytes:
         "schema": "trilith-compare/1",
         "conditions": report.conditions,
         "concurrency": report.concurrency,
+        "rate_per_s": report.rate_per_s,
         "round_s": report.round_s,
         "interrupted": report.interrupted,
         "targets": msgspec.to_builtins(report.standings),

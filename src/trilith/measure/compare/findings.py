@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
+from trilith.measure.bootstrap import FEWEST_ROUNDS, pooled_percentile_ratio
 from trilith.measure.compare import sentences
 from trilith.measure.compare.plan import ComparePlan
-from trilith.measure.compare.results import METRICS, THROUGHPUT, Comparison, Metric, Round, Standing
+from trilith.measure.compare.results import (
+    MEAN,
+    METRICS,
+    P50,
+    P90,
+    P99,
+    THROUGHPUT,
+    Comparison,
+    Metric,
+    Round,
+    Standing,
+)
 from trilith.measure.compare.span_differences import floor_differences, span_differences
+from trilith.measure.histogram import DurationHistogram
 from trilith.measure.results import LevelResult
 from trilith.measure.statistics import (
     Noise,
@@ -31,6 +44,7 @@ _LIMITED: Final = ("status 429", "status 503", "RESOURCE_EXHAUSTED")
 _DRIFT: Final = 0.2
 _ENOUGH_FOR_DRIFT: Final = 6
 _SIZE_CHANGE: Final = 1.2
+_POOLED_FACTOR: Final = 2  # a tail of all rounds takes more answers than one of each: no round repeats it
 
 
 def compare_rounds(plan: ComparePlan, rounds: Sequence[Round], round_s: float) -> tuple[Comparison, ...]:
@@ -42,20 +56,38 @@ def compare_rounds(plan: ComparePlan, rounds: Sequence[Round], round_s: float) -
     for index, contestant in enumerate(plan.contestants[1:], start=1):
         ratios = {metric.key: ratio for metric in METRICS if (ratio := ratio_of(rounds, index, metric)) is not None}
         floors, spans = floor_differences(rounds, index), span_differences(rounds, index)
-        throughput = ratios.get(THROUGHPUT.key)
+        decisive = decisive_metric(plan, ratios)
+        ratio = ratios.get(decisive.key)
         found.append(
             Comparison(
                 baseline=baseline,
                 other=contestant.name,
                 ratios=ratios,
-                verdict=Verdict.UNCLEAR if throughput is None else judge(throughput, matters=sentences.MATTERS),
-                noisy=throughput is None or too_noisy(throughput),
-                sentence=sentences.result(baseline, contestant.name, ratios, floors, spans, round_s),
+                decisive=decisive.key,
+                verdict=Verdict.UNCLEAR if ratio is None else judge(ratio, matters=sentences.MATTERS),
+                noisy=ratio is None or too_noisy(ratio),
+                sentence=sentences.result(
+                    baseline,
+                    contestant.name,
+                    ratios,
+                    floors,
+                    spans,
+                    round_s,
+                    decisive=decisive,
+                    rate_per_s=plan.rate_per_s,
+                ),
                 floors=floors,
                 spans=spans,
             )
         )
     return tuple(found)
+
+
+def decisive_metric(plan: ComparePlan, ratios: Container[str]) -> Metric:
+    """What the comparison is about: throughput, or at a fixed rate the highest percentile that there is."""
+    if plan.rate_per_s is None:
+        return THROUGHPUT
+    return next((metric for metric in (P99, P90, P50) if metric.key in ratios), MEAN)
 
 
 def ratio_of(rounds: Sequence[Round], other: int, metric: Metric) -> RatioEstimate | None:
@@ -67,9 +99,19 @@ def ratio_of(rounds: Sequence[Round], other: int, metric: Metric) -> RatioEstima
             baselines.append(before)
             others.append(after)
             first.append(each.order.index(0) < each.order.index(other))
-    if not baselines or 2 * len(baselines) < len(rounds):
+    if baselines and 2 * len(baselines) >= len(rounds):
+        return paired_ratio(baselines, others, baseline_first=first)
+    return _pooled_ratio(rounds, other, metric)
+
+
+def _pooled_ratio(rounds: Sequence[Round], other: int, metric: Metric) -> RatioEstimate | None:
+    """A percentile that single rounds do not have, of all of them together; None where even that says too little."""
+    if metric.fraction is None or len(rounds) < FEWEST_ROUNDS or not all(each.latencies for each in rounds):
         return None
-    return paired_ratio(baselines, others, baseline_first=first)
+    sides = [[each.latencies[index] for each in rounds] for index in (0, other)]
+    if any(sum(each.count for each in side) < _POOLED_FACTOR * metric.fewest_answers for side in sides):
+        return None
+    return pooled_percentile_ratio(sides[0], sides[1], metric.fraction)
 
 
 def standings_of(plan: ComparePlan, rounds: Sequence[Round]) -> tuple[Standing, ...]:
@@ -83,8 +125,12 @@ def standings_of(plan: ComparePlan, rounds: Sequence[Round]) -> tuple[Standing, 
         figures = {}
         for metric in METRICS:
             values = [value for level in levels if (value := _value(level, metric)) is not None]
-            if values:
+            if values and 2 * len(values) >= len(levels):
                 figures[metric.key] = statistics.median(values)
+            elif metric.fraction is not None:
+                pooled = _pooled([each.latencies[index] for each in rounds if each.latencies])
+                if pooled.count >= metric.fewest_answers:
+                    figures[metric.key] = pooled.percentile_s(metric.fraction)
         used = [level.server_cpu_s / level.duration_s for level in levels if level.server_cpu_s is not None]
         found.append(
             Standing(
@@ -116,6 +162,13 @@ def doubts(rounds: Sequence[Round], standings: Sequence[Standing]) -> Iterator[s
                 " out what all share; a server that changes by itself is another matter."
             )
     yield from _generator([level for each in rounds for level in each.levels])
+
+
+def _pooled(histograms: Iterable[DurationHistogram]) -> DurationHistogram:
+    whole = DurationHistogram()
+    for histogram in histograms:
+        whole.merge(histogram)
+    return whole
 
 
 def _value(level: LevelResult, metric: Metric) -> float | None:

@@ -48,6 +48,8 @@ class ComparePlan:
     Attributes:
         contestants: two or more; the first is the baseline.
         concurrency: requests in flight, of one contestant at a time.
+        rate_per_s: instead of that: so many requests a second that come at random, at the same instants for all; then
+            latencies are what is compared.
         rounds: how many at most.
         until_width: ends earlier, when the interval of every throughput is at most that wide (0.15: 15 %); None to
             run all rounds.
@@ -61,6 +63,7 @@ class ComparePlan:
 
     contestants: tuple[Contestant, ...]
     concurrency: int = 8
+    rate_per_s: float | None = None
     rounds: int = 20
     until_width: float | None = None
     round_s: float | None = None
@@ -79,6 +82,8 @@ class ComparePlan:
             )
         if self.until_width is not None and not 0.01 <= self.until_width <= 2:
             raise InvalidConfig(f"the wanted width of the interval is between 1% and 200%, got {self.until_width:.3%}")
+        if self.rate_per_s is not None and not self.rate_per_s > 0:
+            raise InvalidConfig(f"expected a rate above 0 requests a second, got {self.rate_per_s:g}")
         for what, length_s in (("a round", self.round_s), ("a timeout", self.timeout_s)):
             if length_s is not None and not length_s > 0:
                 raise InvalidConfig(f"{what} must be longer than 0, got {length_s:g} s")
@@ -91,15 +96,17 @@ def order_of(round_number: int, count: int) -> tuple[int, ...]:
     return order if round_number % 2 == 0 else order[::-1]
 
 
-def fitting_round_s(slowest_mean_s: float, concurrency: int) -> float:
+def fitting_round_s(slowest_mean_s: float, concurrency: int, rate_per_s: float | None = None) -> float:
     """How long a contestant should run in one round.
 
     Args:
         slowest_mean_s: the longest mean latency of a contestant, in seconds.
         concurrency: requests in flight.
+        rate_per_s: instead of that: requests a second.
 
     Returns:
         Seconds: at least one; enough for thirty answers and for three of each connection; at most a minute. The count
         of what ends within a window is off by up to one a connection, which must not matter.
     """
-    return min(60.0, max(1.0, 30 * slowest_mean_s / concurrency, 3 * slowest_mean_s))
+    thirty_s = 30 * slowest_mean_s / concurrency if rate_per_s is None else 30 / rate_per_s
+    return min(60.0, max(1.0, thirty_s, 3 * slowest_mean_s))

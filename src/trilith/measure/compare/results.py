@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from trilith.measure.histogram import DurationHistogram
 from trilith.measure.results import LevelResult
 from trilith.measure.statistics import Noise, RatioEstimate, Verdict
 
@@ -17,10 +18,12 @@ class Round:
     Attributes:
         order: who ran when: indices of contestants.
         levels: what each gave, by index of contestant.
+        latencies: of successful answers, by index of contestant; empty where they were not kept.
     """
 
     order: tuple[int, ...]
     levels: tuple[LevelResult, ...]
+    latencies: tuple[DurationHistogram, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,7 @@ class Metric:
         more_is_better: whether a ratio above 1 is a gain.
         fewest_answers: of a round, below which it says nothing.
         value: reads it from a round's level; None where that has none.
+        fraction: of a percentile, 0 to 1; None for others.
     """
 
     key: str
@@ -40,6 +44,7 @@ class Metric:
     more_is_better: bool
     fewest_answers: int
     value: Callable[[LevelResult], float | None]
+    fraction: float | None = None
 
 
 THROUGHPUT: Final = Metric(
@@ -53,13 +58,28 @@ MEAN: Final = Metric(
     key="mean", title="mean latency", more_is_better=False, fewest_answers=1, value=lambda level: level.latency.mean_s
 )
 P50: Final = Metric(
-    key="p50", title="p50", more_is_better=False, fewest_answers=3, value=lambda level: level.latency.p50_s
+    key="p50",
+    title="p50",
+    more_is_better=False,
+    fewest_answers=3,
+    value=lambda level: level.latency.p50_s,
+    fraction=0.5,
 )
 P90: Final = Metric(
-    key="p90", title="p90", more_is_better=False, fewest_answers=20, value=lambda level: level.latency.p90_s
+    key="p90",
+    title="p90",
+    more_is_better=False,
+    fewest_answers=20,
+    value=lambda level: level.latency.p90_s,
+    fraction=0.9,
 )
 P99: Final = Metric(
-    key="p99", title="p99", more_is_better=False, fewest_answers=100, value=lambda level: level.latency.p99_s
+    key="p99",
+    title="p99",
+    more_is_better=False,
+    fewest_answers=100,
+    value=lambda level: level.latency.p99_s,
+    fraction=0.99,
 )
 CPU: Final = Metric(
     key="cpu",
@@ -134,7 +154,8 @@ class Comparison:
         baseline: name of the first.
         other: name of this one.
         ratios: the other's figures as multiples of the baseline's, by key of the metric.
-        verdict: on the throughput.
+        decisive: key of the metric that decides: `throughput`, or of a fixed rate the highest percentile that there is.
+        verdict: on that: `higher` is more throughput, or a longer latency.
         noisy: whether the interval is too wide to say anything.
         sentence: the result in words.
         floors: where the mean latency differs, floor by floor, largest first; empty where not both tell it.
@@ -144,6 +165,7 @@ class Comparison:
     baseline: str
     other: str
     ratios: dict[str, RatioEstimate]
+    decisive: str
     verdict: Verdict
     noisy: bool
     sentence: str
@@ -158,6 +180,7 @@ class CompareReport:
     Attributes:
         conditions: the machine and the versions at the start.
         concurrency: requests in flight.
+        rate_per_s: of a fixed rate: requests a second; else None.
         round_s: seconds measured of one contestant in one round.
         standings: the contestants, the baseline first.
         comparisons: the others beside it.
@@ -174,3 +197,4 @@ class CompareReport:
     notes: tuple[str, ...]
     rounds: tuple[Round, ...]
     interrupted: bool = False
+    rate_per_s: float | None = None

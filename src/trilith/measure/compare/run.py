@@ -20,8 +20,10 @@ from trilith.measure.bench import BenchPlan, preflight, run_bench
 from trilith.measure.compare.answers import AnswerShape, changed, differing
 from trilith.measure.compare.findings import compare_rounds, doubts, ratio_of, standings_of
 from trilith.measure.compare.plan import FEWEST_BEFORE_STOP, ComparePlan, Contestant, fitting_round_s, order_of
-from trilith.measure.compare.results import THROUGHPUT, CompareReport, Round
+from trilith.measure.compare.results import P50, THROUGHPUT, CompareReport, Round
 from trilith.measure.conditions import read_conditions
+from trilith.measure.histogram import DurationHistogram
+from trilith.measure.load.outcome import LoadOutcome
 from trilith.measure.load.probe import probe
 from trilith.measure.results import LevelResult
 from trilith.measure.statistics import RatioEstimate
@@ -41,7 +43,7 @@ class CompareProgress:
         name: whose turn it is.
         elapsed_s: seconds since that began, its warm-up included.
         length_s: how long it takes in all.
-        ratio: the throughput of the second beside the first so far, or None.
+        ratio: the throughput of the second beside the first so far, or at a fixed rate its median latency; or None.
     """
 
     round_number: int
@@ -67,6 +69,7 @@ class Comparing:
         self._rounds: list[Round] = []
         self._notes: list[str] = []
         self._with_timelines = False
+        self._latencies = DurationHistogram()
         self._round_s = plan.round_s or 0.0
         self._complete = False
 
@@ -125,6 +128,7 @@ class Comparing:
         return CompareReport(
             conditions=self._conditions,
             concurrency=self._plan.concurrency,
+            rate_per_s=self._plan.rate_per_s,
             round_s=self._round_s,
             standings=standings,
             comparisons=compare_rounds(self._plan, rounds, self._round_s),
@@ -150,7 +154,7 @@ class Comparing:
             self._check_first(contestant, level)
             slowest_s = max(slowest_s, level.latency.mean_s)
         if self._plan.round_s is None:
-            self._round_s = fitting_round_s(slowest_s, self._plan.concurrency)
+            self._round_s = fitting_round_s(slowest_s, self._plan.concurrency, self._plan.rate_per_s)
         return True
 
     def _check_first(self, contestant: Contestant, level: LevelResult) -> None:
@@ -171,30 +175,44 @@ class Comparing:
         plan, number = self._plan, len(self._rounds)
         order = order_of(number, len(plan.contestants))
         levels: dict[int, LevelResult] = {}
+        latencies: dict[int, DurationHistogram] = {}
         for index in order:
             level = await self._measure(plan.contestants[index], number + 1, self._round_s)
             if level is None:
                 return False
-            levels[index] = level
-        self._rounds.append(Round(order=order, levels=tuple(levels[index] for index in range(len(levels)))))
+            levels[index], latencies[index] = level, self._latencies
+        places = range(len(order))
+        self._rounds.append(
+            Round(
+                order=order,
+                levels=tuple(levels[index] for index in places),
+                latencies=tuple(latencies[index] for index in places),
+            )
+        )
         return True
 
     async def _measure(self, contestant: Contestant, round_number: int, duration_s: float) -> LevelResult | None:
         """One contestant for a while; None when it was interrupted."""
         report = await run_bench(
-            self._bench_plan(contestant, duration_s=duration_s),
+            self._bench_plan(contestant, duration_s=duration_s, seed=round_number),
             sample_timelines=self._with_timelines,
             on_progress=self._progress_of(contestant, round_number, duration_s),
+            on_outcome=self._keep,
         )
         return None if report.interrupted or not report.levels else report.levels[0]
 
-    def _bench_plan(self, contestant: Contestant, *, duration_s: float) -> BenchPlan:
+    def _keep(self, _: int, outcome: LoadOutcome) -> None:
+        self._latencies = outcome.recorder.latencies
+
+    def _bench_plan(self, contestant: Contestant, *, duration_s: float, seed: int = 0) -> BenchPlan:
         return BenchPlan(
             target=contestant.target,
             method=contestant.method,
             bodies=contestant.bodies,
             headers=contestant.headers,
             concurrency=(self._plan.concurrency,),
+            rates_per_s=() if self._plan.rate_per_s is None else (self._plan.rate_per_s,),
+            seed=seed,
             duration_s=duration_s,
             warmup_s=self._plan.warmup_s,
             timeout_s=self._plan.timeout_s,
@@ -214,9 +232,12 @@ class Comparing:
             name=contestant.name,
             elapsed_s=0.0,
             length_s=self._plan.warmup_s + duration_s,
-            ratio=ratio_of(self._rounds, 1, THROUGHPUT) if self._rounds else None,
+            ratio=self._known_so_far(),
         )
         return lambda _, elapsed_s, __: tell(replace(progress, elapsed_s=elapsed_s))
+
+    def _known_so_far(self) -> RatioEstimate | None:
+        return ratio_of(self._rounds, 1, THROUGHPUT if self._plan.rate_per_s is None else P50) if self._rounds else None
 
     # ---- when to stop, and what to say of it ----
 
@@ -224,7 +245,8 @@ class Comparing:
         width = self._plan.until_width
         if width is None or len(self._rounds) < FEWEST_BEFORE_STOP:
             return False
-        ratios = [ratio_of(self._rounds, index, THROUGHPUT) for index in range(1, len(self._plan.contestants))]
+        found = compare_rounds(self._plan, self._rounds, self._round_s)
+        ratios = [comparison.ratios.get(comparison.decisive) for comparison in found]
         return all(ratio is not None and ratio.width <= width for ratio in ratios)
 
     def _missed(self) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from trilith.measure.breakdown import FLOOR_NAMES
-from trilith.measure.compare.results import MEAN, P50, P90, P99, THROUGHPUT, SpanDifference
+from trilith.measure.compare.results import MEAN, P50, P90, P99, THROUGHPUT, Metric, SpanDifference
 from trilith.measure.statistics import MOST_ROUNDS, RatioEstimate, Verdict, judge, rounds_needed, too_noisy
 from trilith.measure.units import duration
 
@@ -29,24 +29,26 @@ def result(
     floors: Sequence[SpanDifference],
     spans: Sequence[SpanDifference],
     round_s: float,
+    *,
+    decisive: Metric = THROUGHPUT,
+    rate_per_s: float | None = None,
 ) -> str:
-    """The result: throughput, the latency beside it, the interval, and where the difference is."""
-    throughput = ratios.get(THROUGHPUT.key)
-    if throughput is None:
+    """The result: throughput, the latency beside it, the interval, and where the difference is.
+
+    Of a fixed rate: the latency.
+    """
+    ratio = ratios.get(decisive.key)
+    if ratio is None:
         return f"Nothing can be said about {other} beside {baseline}: there is no round in which both answered."
-    verdict = judge(throughput, matters=MATTERS)
+    verdict = judge(ratio, matters=MATTERS)
     if verdict is Verdict.UNCLEAR:
-        return _unclear(baseline, other, throughput, round_s)
-    latency = _latency(ratios)
+        return _unclear(baseline, other, decisive, ratio, round_s)
+    beside = _latency(ratios) if rate_per_s is None else f" at {rate_per_s:,.6g} requests a second"
     if verdict is Verdict.SAME:
-        return (
-            f"{other} has the throughput of {baseline}, within {_closeness(throughput):.0%}{latency}"
-            f" ({interval(throughput)})."
-        )
-    return (
-        f"{other} has {times(throughput.ratio)} the throughput of {baseline}{latency} ({interval(throughput)})"
-        f"{_where(floors, spans)}."
-    )
+        near = f"within {_closeness(ratio):.0%}"
+        return f"{other} has the {decisive.title} of {baseline}, {near}{beside} ({interval(ratio)})."
+    where = _where(floors, spans, ratio.ratio > 1 if rate_per_s is not None else None)
+    return f"{other} has {times(ratio.ratio)} the {decisive.title} of {baseline}{beside} ({interval(ratio)}){where}."
 
 
 def interval(estimate: RatioEstimate) -> str:
@@ -84,34 +86,39 @@ def _latency(ratios: Mapping[str, RatioEstimate]) -> str:
     return ""
 
 
-def _unclear(baseline: str, other: str, throughput: RatioEstimate, round_s: float) -> str:
-    if throughput.high == math.inf:
-        return f"One round says nothing: {other} had {times(throughput.ratio)} the throughput of {baseline} in it."
-    if too_noisy(throughput):
-        beginning = f"Too noisy to say whether {other} or {baseline} has more throughput"
+def _unclear(baseline: str, other: str, metric: Metric, ratio: RatioEstimate, round_s: float) -> str:
+    if ratio.high == math.inf:
+        return f"One round says nothing: {other} had {times(ratio.ratio)} the {metric.title} of {baseline} in it."
+    if too_noisy(ratio):
+        more = "has more throughput" if metric.more_is_better else f"has the longer {metric.title}"
+        beginning = f"Too noisy to say whether {other} or {baseline} {more}"
     else:
-        beginning = f"No difference in throughput between {other} and {baseline} that this run could show"
-    needed = rounds_needed(throughput.noise, _WANTED_WIDTH, throughput.confidence)
+        beginning = f"No difference in {metric.title} between {other} and {baseline} that this run could show"
+    needed = rounds_needed(ratio.noise, _WANTED_WIDTH, ratio.confidence)
     effort = "more rounds than are worth it"
     if needed < MOST_ROUNDS:
         effort = f"about {needed} rounds (some {duration(2 * needed * round_s)})"
     return (
-        f"{beginning}: {times(throughput.ratio)} ({interval(throughput)}). The ratio of one round is off by"
-        f" {throughput.noise:.0%}; {effort} would tell differences of 15 %, a quiet machine needs fewer."
+        f"{beginning}: {times(ratio.ratio)} ({interval(ratio)}). The ratio of one round is off by"
+        f" {ratio.noise:.0%}; {effort} would tell differences of 15 %, a quiet machine needs fewer."
     )
 
 
-def _where(floors: Sequence[SpanDifference], spans: Sequence[SpanDifference]) -> str:
-    """`; 86 % of the difference is in 1 runtime: model rec, queued -> batched (waiting)`."""
+def _where(floors: Sequence[SpanDifference], spans: Sequence[SpanDifference], longer: bool | None) -> str:
+    """`; 86 % of the difference is in floor 1, runtime: model rec, queued -> batched (waiting)`.
+
+    Of the mean latency; `longer` is what was found of another figure, which need not differ in the same direction.
+    """
     whole_s = sum(floor.difference_s for floor in floors)
-    if not whole_s:
+    if not whole_s or (longer is not None and longer != (whole_s > 0)):
         return ""
     floor = max(floors, key=lambda each: each.difference_s / whole_s)
     share = floor.difference_s / whole_s
     sure = floor.low_s > 0 or floor.high_s < 0
     if share < _NAMED_SHARE or not sure:
         return "; the timelines do not say on which floor the difference is"
-    text = f"; {_share(share)} of the difference is {_floor(floor.floor)}"
+    of_what = "the difference" if longer is None else "the difference of the mean latency"
+    text = f"; {_share(share)} of {of_what} is {_floor(floor.floor)}"
     inside = [span for span in spans if span.floor == floor.floor and span.name]
     if floor.floor and inside:
         span = max(inside, key=lambda each: each.difference_s / whole_s)

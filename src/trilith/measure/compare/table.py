@@ -41,7 +41,7 @@ def standings_table(report: CompareReport) -> Table:
     """One line a contestant: medians of its rounds."""
     rounds = len(report.rounds)
     table = _table(
-        f"{rounds} round{'s' * (rounds != 1)}, {duration(report.round_s)} of each; {report.concurrency} in flight",
+        f"{rounds} round{'s' * (rounds != 1)}, {duration(report.round_s)} of each; {_load(report)}",
         "Medians of the rounds. noise: how the throughput varied from round to round.",
     )
     with_cpu = any(standing.cores is not None for standing in report.standings)
@@ -51,6 +51,10 @@ def standings_table(report: CompareReport) -> Table:
     for standing in report.standings:
         table.add_row(*_standing_cells(standing, with_cpu))
     return table
+
+
+def _load(report: CompareReport) -> str:
+    return f"{report.concurrency} in flight" if report.rate_per_s is None else f"{report.rate_per_s:,.6g} a second"
 
 
 def ratio_table(comparison: Comparison) -> Table:
