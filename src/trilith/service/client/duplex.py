@@ -1,7 +1,8 @@
-"""Calls whose caller gives items: HTTP/1.1 on a connection of its own, read and written at once.
+"""Calls whose caller gives items, and large bodies: HTTP/1.1 on a connection of its own, read and written at once.
 
 httpx sends a whole request before it reads the answer. A method that answers as it is asked would wait for its reader,
-and its reader for it; and an answer that comes before the last item would not be seen, or be lost with the connection.
+and its reader for it; and an answer that comes before the last item, or in the middle of a body (it is too large, or
+the key is none), would be seen late, or be lost with the connection.
 
 Rule 1: the answer is given as soon as it is there. What is still to be sent then is not.
 Rule 2: a call has one of the client's places as long as its connection is open.
@@ -15,7 +16,7 @@ import asyncio
 import base64
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -29,6 +30,8 @@ from trilith.service.client.encoding import Body, decode_error
 from trilith.service.client.heads import trace_of_caller
 from trilith.service.client.patience import Patience, WholeCall, overdue
 from trilith.service.client.places import Places
+from trilith.service.client.retries import Answered, Refused
+from trilith.wire.calls import NOT_BEGUN_HEADER
 from trilith.wire.http1.answer_reader import AnswerReader
 from trilith.wire.http1.request_head import request_head
 
@@ -39,6 +42,9 @@ calls_loop: Final = BackgroundLoop()
 """Where calls run whose callers wait. No code of users does: who waits on a loop, and stops it so, is answered."""
 
 _READ_BYTES: Final = 1 << 16
+_PIECE_BYTES: Final = 1 << 18
+Query = tuple[tuple[str, str], ...]
+
 _OF_PATHS: Final = "/%:@!$&'()*+,;=~"
 
 
@@ -67,8 +73,8 @@ class DuplexServer:
             TrilithError: there was none, or it was an error; or what `items` raised. None was asked for where there was
                 no connection.
         """
-        target, headers = self._asked(path, body, patience)
-        headers |= {"content-type": body.content_type, "transfer-encoding": "chunked"}
+        target, headers = self._asked(path, body.query, patience)
+        headers |= {"accept": body.accept, "content-type": body.content_type, "transfer-encoding": "chunked"}
         head = self._head("POST", target, headers)
         reader, writer = await self._connect(patience)
         call = _Call(self.url, reader, writer, patience, self.places.free)
@@ -78,6 +84,31 @@ class DuplexServer:
         except BaseException:
             call.close()
             raise
+
+    async def post(
+        self, path: str, query: Query, headers: Mapping[str, str], pieces: Iterable[bytes], patience: Patience
+    ) -> Answered:
+        """The answer to a call with a body of a known length, as soon as it is there.
+
+        Args:
+            path: of the method.
+            query: what stands in the target behind it.
+            headers: `accept`, and those of the body: its type and length.
+            pieces: the body.
+            patience: how long it may take.
+
+        Raises:
+            TrilithError: there was none.
+        """
+        target, said = self._asked(path, query, patience)
+        head = self._head("POST", target, {**said, **headers})
+        reader, writer = await self._connect(patience)
+        call = _Call(self.url, reader, writer, patience, self.places.free)
+        writer.write(head)
+        try:
+            return await call.whole(pieces)
+        finally:
+            call.close()
 
     async def _connect(self, patience: Patience) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection, and a place, which is free again when its call is closed."""
@@ -95,12 +126,12 @@ class DuplexServer:
                 raise failures.not_connected(self.url, why) from error
             raise
 
-    def _asked(self, path: str, body: Body, patience: Patience) -> tuple[str, dict[str, str]]:
+    def _asked(self, path: str, pairs: Query, patience: Patience) -> tuple[str, dict[str, str]]:
         """Target and headers of a call."""
         parts = urlsplit(self.url)
         credentials, _, host = parts.netloc.rpartition("@")
-        query = f"?{urlencode(body.query)}" if body.query else ""
-        headers = {"host": host, **self.headers, **trace_of_caller(), "accept": body.accept}
+        query = f"?{urlencode(pairs)}" if pairs else ""
+        headers = {"host": host, **self.headers, **trace_of_caller()}
         if credentials and "authorization" not in headers:
             headers["authorization"] = f"Basic {base64.b64encode(unquote(credentials).encode()).decode()}"
         if patience.asked_s is not None:
@@ -234,6 +265,22 @@ class _Call(CallConnection):
         chunks = self._chunks(first)
         await anext(chunks)  # closing one that has not begun would not end the call
         return self._answer.fields.get("content-type", ""), chunks
+
+    async def whole(self, pieces: Iterable[bytes]) -> Answered:
+        self._sending = asyncio.ensure_future(self._send_plain(pieces))
+        found: list[bytes] = []
+        while not self._answer.complete:
+            found += await self._more()
+        fields = self._answer.fields
+        refused = Refused(fields.get("retry-after"), fields.get(NOT_BEGUN_HEADER) == "1")
+        return self._answer.status, fields.get("content-type", ""), b"".join(found), refused
+
+    async def _send_plain(self, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            for at in range(0, len(piece), _PIECE_BYTES):
+                self._writer.write(piece[at : at + _PIECE_BYTES])
+                await self._writer.drain()
+                self._active_at = time.monotonic()
 
     async def _chunks(self, first: list[bytes]) -> AsyncGenerator[bytes, None]:
         try:

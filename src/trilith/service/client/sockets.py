@@ -33,7 +33,8 @@ class SocketServer(DuplexServer):
         self, path: str, body: Body, items: AsyncIterable[bytes], patience: Patience
     ) -> tuple[str, AsyncGenerator[bytes, None]]:
         """As `DuplexServer.open`; each piece is an item."""
-        target, headers = self._asked(path, body, patience)
+        target, headers = self._asked(path, body.query, patience)
+        headers["accept"] = body.accept
         self._head("GET", target, headers)  # which says what cannot be sent
         reader, writer = await self._connect(patience)
         call = _SocketCall(self.url, reader, writer, patience, self.places.free)

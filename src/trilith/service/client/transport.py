@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Iterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Generator, Iterable, Iterator
+from typing import Any, Final, cast
 
 import httpx
 
@@ -22,6 +22,9 @@ from trilith.service.client.places import Places
 from trilith.service.client.retries import Answered, Refused, not_begun
 from trilith.service.streams.bridge import BlockingItems, as_asynchronous
 from trilith.wire.calls import NOT_BEGUN_HEADER
+
+_LARGE_BYTES: Final = 1 << 20
+"""A longer body goes over a connection of its own, so that an answer which comes in its midst is seen at once."""
 
 
 def _reach(url: str, options: ConnectionOptions, places: Places) -> tuple[dict[str, Any], DuplexServer]:
@@ -55,6 +58,27 @@ def encoded(body: Body) -> tuple[str, bytes]:
         return body.content_type, body.content
     request = httpx.Request("POST", "http://none", files=list(body.fields))
     return request.headers["content-type"], request.read()
+
+
+def _large(body: Body) -> httpx.Request | None:
+    """A body that is sent while its answer may come already, as httpx writes it; None: httpx sends it as well."""
+    if body.fields:
+        request = httpx.Request("POST", "http://none", files=list(body.fields))
+    elif len(body.content) >= _LARGE_BYTES:
+        request = httpx.Request(
+            "POST", "http://none", content=body.content, headers={"content-type": body.content_type}
+        )
+    else:
+        return None
+    length = request.headers.get("content-length")
+    return request if length is not None and int(length) >= _LARGE_BYTES else None
+
+
+def _sent_large(
+    server: DuplexServer, path: str, body: Body, request: httpx.Request, patience: Patience
+) -> Coroutine[Any, Any, Answered]:
+    headers = {"accept": body.accept, **{name: request.headers[name] for name in ("content-type", "content-length")}}
+    return server.post(path, body.query, headers, cast(Iterable[bytes], request.stream), patience)
 
 
 class _Sent(httpx.SyncByteStream):
@@ -152,6 +176,9 @@ class SyncTransport:
             RuntimeError: it is closed.
         """
         self.check_open()
+        large = _large(body)
+        if large is not None:
+            return self._wait(_sent_large(self._one_way, path, body, large, patience))
         whole = WholeCall(self.url, patience)
         try:
             with self._places.held(patience.asked_s):
@@ -165,6 +192,16 @@ class SyncTransport:
                     return _answer(response, b"".join(whole.pieces(response.iter_bytes())))
         except httpx.HTTPError as error:
             raise _error(error, self.url, patience) from error
+
+    @staticmethod
+    def _wait(call: Coroutine[Any, Any, Answered]) -> Answered:
+        """What a call on the loop of waiting callers comes to. Who is interrupted takes it back."""
+        future = asyncio.run_coroutine_threadsafe(call, calls_loop.loop())
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
 
     def open(
         self, path: str, body: Body, items: Iterable[bytes] | AsyncIterable[bytes] | None, patience: Patience
@@ -252,6 +289,9 @@ class AsyncTransport:
             RuntimeError: it is closed.
         """
         self.check_open()
+        large = _large(body)
+        if large is not None:
+            return await _sent_large(self._one_way, path, body, large, patience)
         try:
             async with asyncio.timeout(patience.whole_s):
                 await self._places.take_on_loop(patience.asked_s)
