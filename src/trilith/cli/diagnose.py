@@ -39,7 +39,9 @@ def diagnose(
     content_type: str | None = None,
     timeout: str = "30s",
     pid: int | None = None,
+    verify: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[Path | None, OR_DASH] = None,
+    html: Path | None = None,
 ) -> int:
     """Find the bottleneck of an endpoint: which floor, which stage, and what would help by how much.
 
@@ -72,8 +74,12 @@ def diagnose(
         Time after which a request without an answer counts as failed.
     pid
         Process id of a server on this machine that is not Trilith's; Trilith's is found by itself.
+    verify
+        Try the first change that a setting can make, on a copy beside the running server: predicted beside measured.
     json
         Write everything to this file as JSON; - is standard output, instead of the text.
+    html
+        Write the whole report to this file: one page that needs nothing else.
     """
     from trilith.measure.diagnose import diagnose as run
 
@@ -83,14 +89,14 @@ def diagnose(
     if max_noise <= 0:
         raise InvalidConfig(f"--max-noise {max_noise:g}: expected a number above 0")
     try:
-        found = run(plan, largest=max_load, noisiest=max_noise, on_progress=_progress())
+        found = run(plan, largest=max_load, noisiest=max_noise, try_change=verify, on_progress=_progress())
     except ProcessLookupError as error:
         raise SetupError(f"--pid {pid}: the server ended while it was measured") from error
     except KeyboardInterrupt:
         return 130
     finally:
         _clear()
-    _write(found, json)
+    _write(found, json, html)
     if found.evidence.interrupted:
         return 130
     return 1 if found.verdict.floor == "unknown" else 0
@@ -142,18 +148,20 @@ def _clear() -> None:
         sys.stderr.flush()
 
 
-def _write(found: Diagnosis, json: Path | None) -> None:
+def _write(found: Diagnosis, json: Path | None, html: Path | None) -> None:
     from rich.console import Console
 
-    from trilith.measure.diagnose import render, to_json
+    from trilith.measure.diagnose import render, to_html, to_json
 
-    if json is not None and str(json) == "-":
+    on_output = json is not None and str(json) == "-"
+    if on_output:
         sys.stdout.buffer.write(to_json(found))
         sys.stdout.buffer.flush()
-        return
-    if json is not None:
-        try:
-            json.write_bytes(to_json(found))
-        except OSError as error:
-            raise SetupError(f"{json}: the report cannot be written: {error.strerror}") from error
-    Console(highlight=False).print(render(found))
+    for path, make in ((None if on_output else json, to_json), (html, lambda each: to_html(each).encode())):
+        if path is not None:
+            try:
+                path.write_bytes(make(found))
+            except OSError as error:
+                raise SetupError(f"{path}: the report cannot be written: {error.strerror}") from error
+    if not on_output:
+        Console(highlight=False).print(render(found))

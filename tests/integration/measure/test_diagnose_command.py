@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from benchmarks.diagnose.cases import CASES
+from benchmarks.diagnose.cases import CASES, SERVICES
 from benchmarks.diagnose.running import plan_of, running
 from waiting import wait_until
 
@@ -20,6 +20,7 @@ from trilith.cli import main
 from trilith.cli.diagnose import diagnose
 from trilith.errors import InvalidConfig, SetupError
 from trilith.measure.diagnose import diagnose as run
+from trilith.orchestration import running_targets
 
 QUICK = {"duration": "100ms", "warmup": "0s", "max_load": 4, "max_noise": 1e9}
 RUN = """
@@ -85,11 +86,16 @@ def test_a_known_bottleneck_is_named(name):
     [case] = (each for each in CASES if each.name == name)
     for _ in range(3):  # the machine of a test may be very busy for a moment
         with running(case) as (pid, port):
-            found = run(plan_of(case, port, "", pid, duration_s=0.3), largest=4, noisiest=1e9)
+            found = run(plan_of(case, port, "", pid, duration_s=0.3), largest=4, noisiest=1e9, try_change="few" in name)
         if found.verdict.stage == case.stage:
             break
     assert (found.verdict.floor, found.verdict.stage) == (case.floor, case.stage)
     assert found.verdict.changes[0].gain.value > 1.2
+    if "few" in name:  # a copy with another replica was beside it for a moment
+        assert found.verified.why_not == ""
+        assert found.verified.change.settings == {"TooFewReplicas.replicas": 2}
+        assert found.verified.measured.value > 1.1
+        assert [status[0] for status in running_targets()].count(f"{SERVICES}:{case.service}") == 0
     level = found.evidence.levels[-1]
     assert {"gateway", "agent", f"replica {case.service}"} <= {process.role for process in level.processes}
     assert level.stations[0].name == case.service
@@ -99,10 +105,11 @@ def test_a_known_bottleneck_is_named(name):
 
 
 def test_a_server_of_another_kind_is_seen_from_outside(port, tmp_path, capsys):
-    written = tmp_path / "found.json"
-    status = diagnose(f"http://127.0.0.1:{port}/", pid=os.getpid(), json=written, **QUICK)
+    written, page = tmp_path / "found.json", tmp_path / "found.html"
+    status = diagnose(f"http://127.0.0.1:{port}/", pid=os.getpid(), json=written, html=page, **QUICK)
     found = json.loads(written.read_bytes())
     assert status == (found["verdict"]["floor"] == "unknown")
+    assert "The ladder of loads" in page.read_text()
     assert found["schema"] == "trilith-diagnose/1"
     assert [level["load"] for level in found["evidence"]["levels"]][:2] == [1, 2]
     assert found["evidence"]["levels"][0]["processes"]

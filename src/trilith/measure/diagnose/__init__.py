@@ -3,6 +3,7 @@
 from trilith.measure.diagnose.diagnosis import Diagnosis, to_json
 from trilith.measure.diagnose.evidence import Evidence
 from trilith.measure.diagnose.findings import Change, Finding
+from trilith.measure.diagnose.html import to_html
 from trilith.measure.diagnose.report import render
 from trilith.measure.diagnose.run import diagnose
 from trilith.measure.diagnose.verdict import NOISIEST, Verdict, decide
@@ -19,5 +20,6 @@ __all__ = [
     "decide",
     "diagnose",
     "render",
+    "to_html",
     "to_json",
 ]

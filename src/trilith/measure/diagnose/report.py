@@ -53,7 +53,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[RenderableType]:
         yield Text(f"{number}. {change.what}", style="green")
         yield from _change(change)
     if diagnosis.verified is not None:
-        yield Text(_verified(diagnosis.verified), style="bold")
+        yield Text(verified_words(diagnosis.verified), style="bold")
     yield Text()
 
 
@@ -75,7 +75,8 @@ def gain_words(change: Change) -> str:
     return f"{gain.value:.2f} x {what} at {change.load} in flight ({gain.low:.2f} to {gain.high:.2f})"
 
 
-def _verified(found: Verified) -> str:
+def verified_words(found: Verified) -> str:
+    """Predicted beside measured, in a sentence."""
     if found.measured is None:
         return f"Not verified: {found.why_not}"
     measured = found.measured

@@ -7,14 +7,22 @@ from trilith.measure.conditions import read_conditions
 from trilith.measure.diagnose.collect import Progress, collect
 from trilith.measure.diagnose.diagnosis import Diagnosis
 from trilith.measure.diagnose.verdict import NOISIEST, decide
+from trilith.measure.diagnose.verify import verify
 from trilith.measure.diagnose.view import View
 from trilith.measure.diagnose.waterfall import waterfalls
 
 
 def diagnose(
-    plan: BenchPlan, *, largest: int = 64, noisiest: float = NOISIEST, on_progress: Progress | None = None
+    plan: BenchPlan,
+    *,
+    largest: int = 64,
+    noisiest: float = NOISIEST,
+    try_change: bool = False,
+    on_progress: Progress | None = None,
 ) -> Diagnosis:
     """Measures and decides; see `collect` and `decide` for the arguments.
+
+    With `try_change` the first change that a setting can make is tried on a copy.
 
     Raises:
         SetupError: the target does not answer, or says that the request is wrong.
@@ -29,5 +37,8 @@ def diagnose(
         evidence=collected.evidence,
         waterfalls=waterfalls(collected.samples.get(load, [])),
         waterfall_load=load,
+        verified=verify(plan, verdict.changes, on_progress=on_progress)
+        if try_change and not collected.evidence.interrupted
+        else None,
         conditions=conditions,
     )
