@@ -9,6 +9,7 @@ Rule 3: exit status 0: measured; 1: no request succeeded; 130: interrupted. A wr
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,7 +18,6 @@ from cyclopts import Parameter
 from trilith.cli.bench_options import (
     OR_DASH,
     existing,
-    given_bodies,
     parse_concurrency,
     parse_duration_s,
     parse_headers,
@@ -50,6 +50,12 @@ def bench(
     duration: str = "5s",
     warmup: str = "1s",
     method: str | None = None,
+    model: str | None = None,
+    model_version: str = "",
+    shape: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    input_data: str | Path = "random",
+    proto: Path | None = None,
+    connections: int = 0,
     header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     content_type: str | None = None,
     timeout: str = "30s",
@@ -59,16 +65,18 @@ def bench(
 ) -> int:
     """Measure an endpoint under load, and show which floor takes the time.
 
-    Works on any HTTP/1.1 server. Trilith also tells where each request spent its time: runtime, service or
-    orchestration. Ctrl-C shows what was measured so far.
+    Works on any server of HTTP/1.1, gRPC or the Open Inference Protocol. Trilith also tells where each request
+    spent its time: runtime, service or orchestration. Ctrl-C shows what was measured so far.
 
     Parameters
     ----------
     url
-        The endpoint, for example http://127.0.0.1:8000/read.
+        The endpoint: http://127.0.0.1:8000/read, or grpc://127.0.0.1:8001/package.Service/Method. With --model
+        the server alone.
     data
-        A file to send, or JSON text. Give it several times to send several in turn. Without it a body is made
-        by what the server's /openapi.json says of the endpoint, or else a GET is sent.
+        A file to send, or JSON text; for gRPC the JSON of a request message. Give it several times to send
+        several in turn. Without it a body is made by what the server's /openapi.json says of the endpoint,
+        or else a GET is sent.
     concurrency
         Requests in flight at each level, separated by commas: each answer is followed by the next request.
     rate
@@ -97,6 +105,18 @@ def bench(
         Time of load before each level that is not measured.
     method
         HTTP method; POST with data, GET without.
+    model
+        A model of an Open Inference Protocol server (Trilith, Triton, ...): its inputs are made from its metadata.
+    model_version
+        Of --model; by default the server chooses.
+    shape
+        Of an input of --model whose shape is open: NAME:1,3,224,224.
+    input_data
+        Of --model: random, zero, a JSON file as perf_analyzer reads it, or a folder with a raw file for each input.
+    proto
+        A .proto or a descriptor set with the gRPC method; by default the server is asked by reflection.
+    connections
+        To a gRPC server; by default one for each 100 calls in flight.
     header
         A header to send, NAME:VALUE. Give it several times for several headers.
     content_type
@@ -110,7 +130,7 @@ def bench(
     csv
         Write one line a level to this file; - is standard output, instead of the table.
     """
-    from trilith.measure import BenchPlan, Slo, Target, preflight
+    from trilith.measure import BenchPlan, Slo, SubjectSpec, Target, parse_shapes, subject
 
     if rate is not None and replay is not None:
         raise InvalidConfig("--rate and --replay each say when requests are sent; give one of them")
@@ -118,14 +138,27 @@ def bench(
         raise InvalidConfig("--search looks for the highest rate that keeps a promise: give --slo too, like --slo 80ms")
     if not 0 < precision <= 1 or replay_speed <= 0 or not 1 <= in_flight <= 10_000:
         raise InvalidConfig("--precision must be above 0 and at most 1, --replay-speed above 0, --in-flight 1 to 10000")
-    target = Target.parse(url)
-    bodies, names = given_bodies(target, tuple(map(str, data)), content_type, method)
-    plan = BenchPlan(
-        target=target,
-        method=method.upper() if method is not None else ("POST" if bodies else "GET"),
-        bodies=bodies,
-        body_names=names,
+    if not 0 <= connections <= 1000 or (model is None and (shape or model_version or input_data != "random")):
+        raise InvalidConfig("--connections must be 0 to 1000; --shape, --input-data and --model-version need --model")
+    spec = SubjectSpec(
+        url=url,
+        data=tuple(map(str, data)),
+        method=method,
+        content_type=content_type or "",
         headers=parse_headers(header),
+        proto=proto,
+        model=model or "",
+        version=model_version,
+        shapes=parse_shapes(shape),
+        input_data=str(input_data),
+        connections=connections,
+        timeout_s=positive_s("--timeout", timeout),
+        seed=seed,
+    )
+    levels = BenchPlan(
+        target=Target.parse("http://nowhere"),
+        method="",
+        bodies=(),
         concurrency=parse_concurrency(concurrency),
         rates_per_s=parse_rates(rate) if rate is not None else (),
         arrivals=arrivals,
@@ -138,11 +171,15 @@ def bench(
         seed=seed,
         duration_s=positive_s("--duration", duration),
         warmup_s=parse_duration_s("--warmup", warmup),
-        timeout_s=positive_s("--timeout", timeout),
+        timeout_s=spec.timeout_s,
         server_pid=existing(pid),
     )
     try:
-        return _measure(plan, json, csv, with_timelines=preflight(plan))
+        found = subject(spec)
+        plan = replace(
+            levels, target=found.target, method=found.method, body_names=found.bodies, traffic=(found.traffic,)
+        )
+        return _measure(plan, json, csv, with_timelines=found.has_timeline)
     except ProcessLookupError as error:
         raise SetupError(f"--pid {pid}: the process ended while it was measured") from error
     except KeyboardInterrupt:

@@ -12,8 +12,6 @@ from trilith.errors import InvalidConfig
 if TYPE_CHECKING:
     from trilith.measure import Body, Target
 
-_CONTENT_TYPE_JSON: Final = "application/json"
-
 
 def _file_or_dash(_: object, value: Path | None) -> None:
     if value is not None and str(value).startswith("-") and str(value) != "-":
@@ -99,21 +97,13 @@ def given_bodies(
     target: Target, data: tuple[str, ...], content_type: str | None, method: str | None
 ) -> tuple[tuple[Body, ...], tuple[str, ...]]:
     """The bodies to send and what the report calls them."""
-    from trilith.measure import MADE_BODY, Body, example_body
+    from trilith.measure import MADE_BODY, example_body, read_bodies
 
-    bodies, names = [], []
-    for item in data:
-        if item.lstrip()[:1] in ("{", "[", '"'):
-            bodies.append(Body(content=item.encode(), content_type=content_type or _CONTENT_TYPE_JSON))
-            names.append("inline")
-        else:
-            bodies.append(Body.read(Path(item.removeprefix("@")), content_type or ""))
-            names.append(item)
     if not data and method in (None, "POST"):
         example = example_body(target)
         if example is not None:
             return (example,), (MADE_BODY,)
-    return tuple(bodies), tuple(names)
+    return read_bodies(data, content_type or "")
 
 
 def parse_headers(header: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

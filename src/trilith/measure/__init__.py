@@ -2,7 +2,8 @@
 
 from trilith.measure.attribution import AttributedSpan, SpanKey, attribute
 from trilith.measure.batch_means import Interval
-from trilith.measure.bench import MADE_BODY, BenchPlan, preflight, run_bench
+from trilith.measure.bench import run_bench
+from trilith.measure.bench_plan import BenchPlan
 from trilith.measure.breakdown import Breakdown, FloorTimes, SpanTimes, break_down
 from trilith.measure.breakdown_table import breakdown_table
 from trilith.measure.conditions import read_conditions
@@ -11,7 +12,9 @@ from trilith.measure.histogram import DurationHistogram, DurationSummary
 from trilith.measure.levels import LevelPlan, closed_level, open_level
 from trilith.measure.load import Body, Target, TimelineSample
 from trilith.measure.load.arrivals import read_recording
+from trilith.measure.load.made_tensors import parse_shapes
 from trilith.measure.load.probe import example_body
+from trilith.measure.preflight import MADE_BODY, preflight
 from trilith.measure.process_tree import ProcessSample, cpu_seconds, process_tree
 from trilith.measure.rate_search import RateFound, RateSearch
 from trilith.measure.report import render
@@ -29,8 +32,14 @@ from trilith.measure.statistics import (
     rounds_needed,
     too_noisy,
 )
+from trilith.measure.subject import Subject, SubjectSpec, read_bodies, subject
 
 __all__ = [
+    "parse_shapes",
+    "subject",
+    "read_bodies",
+    "SubjectSpec",
+    "Subject",
     "MADE_BODY",
     "AttributedSpan",
     "BenchPlan",

@@ -69,8 +69,10 @@ def load_table(report: BenchReport) -> Table:
 
 def stream_table(report: BenchReport) -> Table:
     """One line a level whose answers had several items."""
-    table = _small_table("Items of streamed answers")
-    for name in ("load", "items/s", "first p50", "first p99", "between p50", "between p99", "max", "stalls"):
+    table = _small_table(
+        "Items of streamed answers", "first: from when a request was due. next: between the items of an answer."
+    )
+    for name in ("load", "items/s", "first p50", "p99", "next p50", "p99", "max", "stalls"):
         table.add_column(name, justify="right", no_wrap=True)
     for level in report.levels:
         if (stream := level.stream) is not None:
@@ -99,9 +101,17 @@ def per_second(rate: float) -> str:
     return f"{rate:,.1f}" if rate < 100 else f"{rate:,.0f}"
 
 
-def _small_table(title: str) -> Table:
+def _small_table(title: str, caption: str = "") -> Table:
     return Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        caption=caption,
+        caption_justify="left",
     )
 
 

@@ -44,6 +44,7 @@ from trilith.service.options import Batch
 from trilith.service.ports import ModelCaller, Placement, Resolver, ServiceCaller
 from trilith.service.proto.compiler import PROTO_SUFFIXES
 from trilith.service.proto.compiler import keep_files as keep_proto_files
+from trilith.service.proto.compiler import read_file as read_proto_file
 from trilith.service.proxy import ModelProxy, ServiceProxy
 from trilith.service.remote import ItemStream, Open, RemoteServiceCaller, Send
 from trilith.service.settings import apply_settings
@@ -119,6 +120,7 @@ __all__ = [
     "pack",
     "parse_target",
     "proto_of",
+    "read_proto_file",
     "service",
     "service_graph",
     "spec_of",

@@ -130,7 +130,7 @@ class Drive(ABC):
 
     async def _measure(self, began_at: float) -> tuple[GeneratorLoad, float]:
         plan = self._plan
-        read_before = self._read_bytes()
+        read_before, opened_before = self._read_bytes(), self._opened()
         meter = GeneratorMeter()
         measured_from = time.perf_counter()
         recorder = self._recorder = Recorder(
@@ -144,6 +144,7 @@ class Drive(ABC):
         elapsed_s = time.perf_counter() - measured_from
         recorder.ended_at = min(recorder.ended_at, measured_from + elapsed_s)
         recorder.received_bytes = self._read_bytes() - read_before
+        recorder.connections = self._opened() - opened_before
         return meter.stop(spun=self._spins), elapsed_s
 
     # ---- what the two loops do in their own way ----
@@ -165,7 +166,6 @@ class Drive(ABC):
 
     def opened(self, lane: Lane, asked_at: float) -> None:
         """A lane is open."""
-        self._recorder.connections += 1
         if self._running:
             self._release(lane, asked_at)
 
@@ -184,14 +184,15 @@ class Drive(ABC):
     def items(self, lane: Lane, number: int) -> None:
         """Counts items of an answer of several. Those that arrive together came without time between them."""
         now = time.perf_counter()
-        stream, last_at = self._recorder.stream, lane.last_item_at
+        recorder, last_at = self._recorder, lane.last_item_at
+        stream = recorder.stream
         lane.last_item_at = now
-        if lane.due_at < self._recorder.started_at:
-            return
-        stream.items += number
+        if now < recorder.ended_at:
+            stream.items += number
         if last_at:
-            stream.between.record(now - last_at)
-        else:
+            if last_at >= recorder.started_at:
+                stream.between.record(now - last_at)
+        elif lane.due_at >= recorder.started_at or self._plan.due is None:
             stream.first_item.record(now - lane.due_at)
         for _ in range(number - 1):
             stream.between.record(0.0)
@@ -319,6 +320,9 @@ class Drive(ABC):
 
     def _read_bytes(self) -> int:
         return sum(station.received_bytes for station in self._stations)
+
+    def _opened(self) -> int:
+        return sum(station.connections_opened for station in self._stations)
 
     async def _close(self) -> None:
         self._running = False

@@ -35,6 +35,7 @@ class HttpStation:
         self._closed_bytes = 0
         self._load: Load | None = None
         self._tls: ssl.SSLContext | None = None
+        self.connections_opened = 0
 
     @property
     def received_bytes(self) -> int:
@@ -119,5 +120,6 @@ class HttpStation:
                 connection.abort()
                 continue
             self._connections[slot] = connection
+            self.connections_opened += 1
             load.opened(connection, asked_at)
             return

@@ -81,7 +81,13 @@ class Load(Protocol):
 
 
 class Station(Protocol):
-    """The way to one target."""
+    """The way to one target.
+
+    Attributes:
+        connections_opened: so far.
+    """
+
+    connections_opened: int
 
     @property
     def received_bytes(self) -> int:

@@ -27,11 +27,13 @@ class ProbeAnswer:
         status: HTTP status.
         content: the body.
         has_timeline: whether the answer carries a timeline.
+        content_type: of the body; "" when the answer does not say.
     """
 
     status: int
     content: bytes
     has_timeline: bool
+    content_type: str = ""
 
     @property
     def excerpt(self) -> str:
@@ -48,12 +50,15 @@ class _AnswerReader:
         self.parser = httptools.HttpResponseParser(self)
         self.body: list[bytes] = []
         self.has_timeline = False
+        self.content_type = ""
         self.head_complete = False
         self.complete = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header."""
         self.has_timeline = self.has_timeline or name.lower() in (TIMELINE_HEADER, TIMELINE_AT_HEADER)
+        if name.lower() == b"content-type":
+            self.content_type = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """The end of the head."""
@@ -120,7 +125,10 @@ def _read_answer(stream: socket.socket) -> ProbeAnswer:
             break
         reader.parser.feed_data(data)
     return ProbeAnswer(
-        status=reader.parser.get_status_code(), content=b"".join(reader.body), has_timeline=reader.has_timeline
+        status=reader.parser.get_status_code(),
+        content=b"".join(reader.body),
+        has_timeline=reader.has_timeline,
+        content_type=reader.content_type,
     )
 
 
