@@ -177,7 +177,12 @@ def bench(
     try:
         found = subject(spec)
         plan = replace(
-            levels, target=found.target, method=found.method, body_names=found.bodies, traffic=(found.traffic,)
+            levels,
+            target=found.target,
+            url=found.url,
+            method=found.method,
+            body_names=found.bodies,
+            traffic=(found.traffic,),
         )
         return _measure(plan, json, csv, with_timelines=found.has_timeline)
     except ProcessLookupError as error:

@@ -62,7 +62,7 @@ async def run_bench(
                 if not run.interrupted:
                     await run.level(level)
     return BenchReport(
-        url=plan.target.url,
+        url=plan.url or plan.target.url,
         method=plan.method,
         bodies=plan.body_names,
         conditions=conditions,

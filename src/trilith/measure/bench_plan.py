@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from trilith.measure.levels import Arrivals, LevelPlan, closed_level, open_level
 from trilith.measure.load import Body, Target, Traffic
-from trilith.measure.load.grpc_target import GrpcTarget
 from trilith.measure.slo import Slo
 
 
@@ -36,10 +35,11 @@ class BenchPlan:
         search: whether to look for the highest rate that meets `slo`, instead of running levels.
         precision: of that search: the share by which the rate may be too low.
         seed: of the arrivals and of the choice among targets.
+        url: what the report calls the target; by default its URL over HTTP.
         items: content type of answers that are streams of items; "" for answers that are one.
     """
 
-    target: Target | GrpcTarget
+    target: Target
     method: str
     bodies: tuple[Body, ...]
     headers: tuple[tuple[str, str], ...] = ()
@@ -61,6 +61,7 @@ class BenchPlan:
     precision: float = 0.05
     seed: int = 0
     items: str = ""
+    url: str = ""
 
     def level_plans(self) -> tuple[LevelPlan, ...]:
         """The levels, in order; those of a search are not known before."""

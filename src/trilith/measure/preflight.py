@@ -7,7 +7,7 @@ from typing import Final
 
 from trilith.errors import SetupError
 from trilith.measure.bench_plan import BenchPlan
-from trilith.measure.load import Body, Target, Traffic, prepare
+from trilith.measure.load import Body, Traffic, prepare
 from trilith.measure.load.http_station import HttpStation
 from trilith.measure.load.probe import ProbeAnswer, probe
 
@@ -33,8 +33,6 @@ def first_answer(plan: BenchPlan) -> ProbeAnswer:
     Raises:
         SetupError: there is no answer, or the answer says that the request itself is wrong, or that it always fails.
     """
-    if not isinstance(plan.target, Target):
-        raise TypeError(f"expected an HTTP endpoint, got {plan.target.url}")
     body = plan.bodies[0] if plan.bodies else None
     for _ in range(_TRIES):
         answer = probe(plan.target, plan.method, body, plan.headers, timeout_s=plan.timeout_s)
@@ -59,8 +57,6 @@ def first_answer(plan: BenchPlan) -> ProbeAnswer:
 def http_traffic(plan: BenchPlan) -> Traffic:
     """The requests of a plan that has an HTTP endpoint and bodies."""
     target = plan.target
-    if not isinstance(target, Target):
-        raise TypeError(f"expected an HTTP endpoint, got {target.url}")
     bodies: Sequence[Body | None] = plan.bodies or (None,)
     return Traffic(
         make_station=lambda number: HttpStation(number, target, timeout_s=plan.timeout_s, items=plan.items),

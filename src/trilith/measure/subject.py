@@ -85,13 +85,15 @@ class Subject:
 
     Attributes:
         target: where it is.
+        url: what the report calls it.
         method: HTTP method, or `gRPC`.
         bodies: what the report calls what is sent.
         traffic: the requests.
         has_timeline: whether its answers tell their timeline.
     """
 
-    target: Target | GrpcTarget
+    target: Target
+    url: str
     method: str
     bodies: tuple[str, ...]
     traffic: Traffic
@@ -147,6 +149,7 @@ def _http(spec: SubjectSpec) -> Subject:
     requests = [prepare(target, method, body, spec.headers) for body in bodies or (None,)]
     return Subject(
         target=target,
+        url=target.url,
         method=method,
         bodies=names,
         traffic=_traffic_over_http(spec, target, requests, items),
@@ -179,6 +182,7 @@ def _oip_http(spec: SubjectSpec) -> Subject:
     requests = [prepare(target, "POST", body, (*spec.headers, *own)) for body, own in made]
     return Subject(
         target=target,
+        url=target.url,
         method="POST",
         bodies=(spec.input_data,),
         traffic=_traffic_over_http(spec, target, requests),
@@ -213,7 +217,10 @@ async def _grpc(spec: SubjectSpec) -> Subject:
         name=spec.name or target.url,
     )
     method_name = f"gRPC {spec.model}".rstrip()
-    return Subject(target=target, method=method_name, bodies=names, traffic=traffic, has_timeline=has_timeline)
+    place = Target(host=target.host, port=target.port, tls=target.tls, path=target.path)
+    return Subject(
+        target=place, url=target.url, method=method_name, bodies=names, traffic=traffic, has_timeline=has_timeline
+    )
 
 
 async def _method(spec: SubjectSpec, target: GrpcTarget) -> GrpcMethod:
