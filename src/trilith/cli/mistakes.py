@@ -42,6 +42,7 @@ _OURS: Final = {
 _NEEDLESS: Final = {
     "--allow-cpu-metrics": "figures of the CPU are among the metrics always",
     "--allow-gpu-metrics": "models run on the CPU",
+    "--allow-client-shm": "clients send their tensors in requests",
     "--allow-grpc": "gRPC is served unless --grpc-port is off",
     "--allow-http": "HTTP is served always; --http-port says where",
     "--allow-metrics": "metrics have a port of their own unless --metrics-port is off",
@@ -49,8 +50,14 @@ _NEEDLESS: Final = {
     "--cache-config": "answers are not cached yet",
     "--cache-directory": "answers are not cached yet",
     "--cuda-memory-pool-byte-size": "models run on the CPU",
+    "--cuda-virtual-address-size": "models run on the CPU",
+    "--enable-peer-access": "models run on the CPU",
+    "--grpc-http2-max-pings-without-data": "clients are asked whether they are there as often as they are silent",
+    "--grpc-keepalive-permit-without-calls": "clients may ask at any time whether the server is there",
+    "--grpc-max-response-pool-size": "there is no pool of responses to bound",
     "--grpc-infer-thread-count": "there is one loop for all connections",
     "--grpc-infer-allocation-pool-size": "there is no pool of requests to fill",
+    "--host-policy": "there are no host policies",
     "--http-thread-count": "there is one loop for all connections",
     "--log-file": "the log is written to standard error, for your shell or service manager to keep",
     "--metrics-interval-ms": "metrics are read when they are asked for",
@@ -62,7 +69,14 @@ _NEEDLESS: Final = {
     "--response-cache-byte-size": "answers are not cached yet",
     "--reuse-grpc-port": "a port is this server's alone",
     "--reuse-http-port": "a port is this server's alone",
+    "--sagemaker-safe-port-range": "--http-port says the port",
+    "--sagemaker-thread-count": "there is one loop for all connections",
+    **dict.fromkeys(
+        ("--trace-count", "--trace-file", "--trace-level", "--trace-log-frequency", "--trace-rate"),
+        "each answer can bring its timeline, and --otlp-endpoint sends traces; see docs/seeing.md",
+    ),
     "--trace-config": "each answer can bring its timeline; see docs/measure.md",
+    "--vertex-ai-thread-count": "there is one loop for all connections",
 }
 
 _PORT: Final = re.compile(r"unable to convert (\S+) into int\|Literal\[.?off.?\]")

@@ -14,14 +14,23 @@ from trilith.core.load_options import RANGES, ControlMode, LoadOptions, Range, i
 from trilith.core.log_options import LogFormat, LogLevel, LogOptions
 from trilith.core.plain_numbers import plain_number
 from trilith.errors import InvalidConfig
+from trilith.wire.oip_options import GrpcConnections
 
 if TYPE_CHECKING:
     from trilith.config import Settings
     from trilith.wire.platforms import PlatformRoutes
 
 _LOAD: Final = LoadOptions()
+_GRPC: Final = GrpcConnections()
+_MS: Final = Range(1, (1 << 31) - 1)
+_MS_OR_0: Final = Range(0, (1 << 31) - 1)
 _PORTS: Final = Range(0, 65535)
-_ZERO_IS_NONE: Final = ("--max-loaded-models", "--model-load-timeout-s", "--stream-keep-alive-s")
+_ZERO_IS_NONE: Final = (
+    "--grpc-max-connection-age",
+    "--max-loaded-models",
+    "--model-load-timeout-s",
+    "--stream-keep-alive-s",
+)
 
 
 def serve(
@@ -80,10 +89,17 @@ def serve(
     grpc_header_forward_pattern: str = "",
     http_restricted_api: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     grpc_restricted_protocol: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    id: str = "",
     allow_sagemaker: Annotated[bool, Parameter(negative="")] = False,
     allow_vertex_ai: Annotated[bool, Parameter(negative="")] = False,
     vertex_ai_default_model: str = "",
     grpc_infer_response_compression_level: Literal["none", "low", "medium", "high"] = "none",
+    grpc_keepalive_time: int = round(_GRPC.keepalive_interval_s * 1e3),
+    grpc_keepalive_timeout: int = round(_GRPC.keepalive_timeout_s * 1e3),
+    grpc_http2_min_recv_ping_interval_without_data: int = round(_GRPC.min_ping_interval_s * 1e3),
+    grpc_http2_max_ping_strikes: int = _GRPC.max_ping_strikes,
+    grpc_max_connection_age: int = 0,
+    grpc_max_connection_age_grace: int = round(_GRPC.max_age_grace_s * 1e3),
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
     access_log: Annotated[bool, Parameter(negative="")] = False,
@@ -208,6 +224,8 @@ def serve(
         `GROUP[,GROUP...]:HEADER=VALUE`: these endpoints take only requests with that header. May be repeated.
     grpc_restricted_protocol
         The same for gRPC, where the header begins with `triton-grpc-protocol-`. May be repeated.
+    id
+        What the metadata calls the server, over both protocols.
     allow_sagemaker
         Answer `/ping` and `/invocations` on the HTTP port, as Amazon SageMaker asks its containers.
     allow_vertex_ai
@@ -216,6 +234,18 @@ def serve(
         With `--allow-vertex-ai`: the model that is asked; without it the only one.
     grpc_infer_response_compression_level
         How hard answers of `ModelInfer` are compressed (by gzip or deflate) for clients that accept it.
+    grpc_keepalive_time
+        Milliseconds of silence after which a client of gRPC is asked whether it is there.
+    grpc_keepalive_timeout
+        Milliseconds for its answer, until the connection is cut.
+    grpc_http2_min_recv_ping_interval_without_data
+        Milliseconds between two such questions of a client, unless it got an answer meanwhile.
+    grpc_http2_max_ping_strikes
+        A client that asks sooner and more often than this is sent away; 0 for never.
+    grpc_max_connection_age
+        Milliseconds after which a connection is drained, so that clients spread anew; 0 for never.
+    grpc_max_connection_age_grace
+        Milliseconds after that, until the calls that are left are ended.
     log_level
         The least level that is logged, to standard error.
     log_format
@@ -296,6 +326,12 @@ def serve(
         ("--unresponsive-timeout-s", unresponsive_timeout_s, Range(0.001, math.inf)),
         ("--stream-keep-alive-s", stream_keep_alive_s, Range(0.001, math.inf)),
         ("--trace-sample", trace_sample, Range(0, 1)),
+        ("--grpc-keepalive-time", grpc_keepalive_time, _MS),
+        ("--grpc-keepalive-timeout", grpc_keepalive_timeout, _MS),
+        ("--grpc-http2-min-recv-ping-interval-without-data", grpc_http2_min_recv_ping_interval_without_data, _MS_OR_0),
+        ("--grpc-http2-max-ping-strikes", grpc_http2_max_ping_strikes, Range(0, (1 << 31) - 1)),
+        ("--grpc-max-connection-age", grpc_max_connection_age, _MS),
+        ("--grpc-max-connection-age-grace", grpc_max_connection_age_grace, _MS_OR_0),
         ("--data-log-mb", data_log_mb, Range(1, 1 << 24)),
         ("--access-cache-s", access_cache_s, Range(0, 86400)),
         ("--max-body-mb", max_body_mb, Range(1, FrameLimits().max_body_bytes >> 20)),
@@ -445,6 +481,15 @@ def serve(
                 mode=model_control_mode,
             ),
             grpc_compression=grpc_infer_response_compression_level,
+            server_name=id,
+            grpc_connections=GrpcConnections(
+                keepalive_interval_s=grpc_keepalive_time / 1e3,
+                keepalive_timeout_s=grpc_keepalive_timeout / 1e3,
+                min_ping_interval_s=grpc_http2_min_recv_ping_interval_without_data / 1e3,
+                max_ping_strikes=grpc_http2_max_ping_strikes,
+                max_age_s=grpc_max_connection_age / 1e3 if grpc_max_connection_age else None,
+                max_age_grace_s=grpc_max_connection_age_grace / 1e3,
+            ),
         ),
     )
     return serve_forever(options)

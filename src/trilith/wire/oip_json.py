@@ -54,7 +54,7 @@ def loads(body: bytes | memoryview) -> Any:
         message = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         text = bytes(body)
-        if "depth limit" in str(error):
+        if "depth limit" in str(error) or "allocate memory" in str(error):  # for what is deep and not closed
             raise _too_deep() from None
         if b"NaN" not in text and b"Infinity" not in text:
             raise InvalidInput(f"failed to parse the request JSON: {error}") from None

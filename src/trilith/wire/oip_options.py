@@ -45,10 +45,31 @@ class Restriction(msgspec.Struct, frozen=True, kw_only=True):
     value: str
 
 
+class GrpcConnections(msgspec.Struct, frozen=True, kw_only=True):
+    """How connections of gRPC are kept alive, and how long.
+
+    Attributes:
+        keepalive_interval_s: of silence, until the client is asked by a PING whether it is there.
+        keepalive_timeout_s: for the answer, until the connection is cut.
+        min_ping_interval_s: between two PINGs of a client; one that comes earlier is a strike.
+        max_ping_strikes: a client with more of them is sent away; 0 for any number.
+        max_age_s: until a connection is drained, so that clients spread anew; None for never.
+        max_age_grace_s: after that, until the calls that are left are ended.
+    """
+
+    keepalive_interval_s: float = 60.0
+    keepalive_timeout_s: float = 20.0
+    min_ping_interval_s: float = 10.0
+    max_ping_strikes: int = 20
+    max_age_s: float | None = None
+    max_age_grace_s: float = 30.0
+
+
 class ProtocolOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the Open Inference Protocol's fronts.
 
     Attributes:
+        server_name: what the metadata calls the server; "" for the usual name.
         compat: answer as Triton does also where its answer is the worse one.
         max_body_bytes: the most bytes that a compressed body may become.
         http_header_forward_pattern: request headers that match become parameters of the request; "" for none.
@@ -56,9 +77,11 @@ class ProtocolOptions(msgspec.Struct, frozen=True, kw_only=True):
         http_restricted: restrictions of HTTP.
         grpc_restricted: restrictions of gRPC, whose headers begin with `triton-grpc-protocol-`.
         platforms: clouds that call by paths of their own.
+        grpc_connections: how those of gRPC are kept alive.
         grpc_compression: how much work the compression of answers to `ModelInfer` may be, for clients that accept it.
     """
 
+    server_name: str = ""
     compat: bool = False
     max_body_bytes: int = 64 << 20
     http_header_forward_pattern: str = ""
@@ -66,6 +89,7 @@ class ProtocolOptions(msgspec.Struct, frozen=True, kw_only=True):
     http_restricted: tuple[Restriction, ...] = ()
     grpc_restricted: tuple[Restriction, ...] = ()
     platforms: tuple[PlatformRoutes, ...] = ()
+    grpc_connections: GrpcConnections = GrpcConnections()
     grpc_compression: CompressionLevel = "none"
 
 

@@ -76,6 +76,11 @@ def test_what_a_folder_of_one_model_looks_like(tmp_path, files, one):
         (["serve", "m", "--http-address=0.0.0.0"], "there is no option --http-address; here it is --host."),
         (["serve", "m", "--model-store=m"], "there is no option --model-store; here it is --model-repository."),
         (["serve", "m", "--http-thread-count", "8"], "there is no option --http-thread-count: there is one loop"),
+        (
+            ["serve", "m", "--allow-client-shm=true"],
+            "there is no option --allow-client-shm: clients send their tensors",
+        ),
+        (["serve", "m", "--trace-rate=1"], "there is no option --trace-rate: each answer can bring its timeline"),
         (["serve", "m", "--rate-limit=off"], "there is no option --rate-limit: there is no rate limiter yet."),
         (["serve", "app:A", "-p", "3"], "there is no option -p."),
         (["serve", "app:A", "other"], "'other' is one argument too many."),

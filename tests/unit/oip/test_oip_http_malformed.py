@@ -38,6 +38,7 @@ def _decode(message, datatype=DataType.FP32, **options):
         (b"[NaN," * 100_000, "failed to parse the request JSON"),
         (b"[" * 101 + b"]" * 101, "JSON nesting depth exceeds maximum allowed limit (100)"),
         (b'{"a":' * 101 + b"NaN" + b"}" * 101, "JSON nesting depth exceeds maximum allowed limit (100)"),
+        (b"[" * 200, "JSON nesting depth exceeds maximum allowed limit (100)"),
         (b"[" * 10_000 + b"]" * 10_000, "JSON nesting depth exceeds maximum allowed limit (100)"),
         (b"[" * 100 + b"]" * 100, "must be a JSON object"),
         (json.dumps(["[" * 500] * 500).encode(), "must be a JSON object"),

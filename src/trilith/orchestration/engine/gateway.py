@@ -60,7 +60,7 @@ from trilith.runtime import Runtime
 from trilith.runtime.protocol import OipGrpc, OipHttp, OipServices, model_source
 from trilith.service import ACCESS_METHOD, ACCESS_SERVICE
 from trilith.telemetry import HostMetrics, Metrics, ProgramMetrics, RequestMetrics, TimelineShelf
-from trilith.wire.oip_options import infer_compressions
+from trilith.wire.oip_options import GrpcConnections, infer_compressions
 
 _log: Final = logging.getLogger("trilith.gateway")
 _RUNTIME_LOG: Final = "trilith.runtime"
@@ -147,7 +147,7 @@ class Gateway:
             keys=arguments.has_keys,
         )
         http_limits, grpc_limits, admin_limits = _limits(
-            arguments.max_body_bytes, arguments.stream_keep_alive_s or math.inf
+            arguments.max_body_bytes, arguments.stream_keep_alive_s or math.inf, arguments.protocol.grpc_connections
         )
         self._grpc_front = GrpcFront(
             self._router,
@@ -372,7 +372,9 @@ def _failures(runtime: Runtime) -> list[str]:
     return [f"{model.name}: {model.reason}" for model in runtime.models() if model.reason and not model.ready]
 
 
-def _limits(max_body_bytes: int, ping_s: float) -> tuple[HttpLimits, GrpcLimits, HttpLimits]:
+def _limits(
+    max_body_bytes: int, ping_s: float, connections: GrpcConnections
+) -> tuple[HttpLimits, GrpcLimits, HttpLimits]:
     """Those of HTTP, of gRPC and of the metrics port."""
     http, grpc, admin = HttpLimits(), GrpcLimits(), HttpLimits()
     most = ConnectionBounds(
@@ -389,7 +391,16 @@ def _limits(max_body_bytes: int, ping_s: float) -> tuple[HttpLimits, GrpcLimits,
             max_turned_away=bounds.turned_away,
             websocket_ping_s=ping_s,
         ),
-        GrpcLimits(max_message_bytes=max_body_bytes, max_connections=bounds.grpc),
+        GrpcLimits(
+            max_message_bytes=max_body_bytes,
+            max_connections=bounds.grpc,
+            keepalive_interval_s=connections.keepalive_interval_s,
+            keepalive_timeout_s=connections.keepalive_timeout_s,
+            min_ping_interval_s=connections.min_ping_interval_s,
+            max_ping_strikes=connections.max_ping_strikes or sys.maxsize,
+            max_connection_age_s=connections.max_age_s,
+            max_connection_age_grace_s=connections.max_age_grace_s,
+        ),
         HttpLimits(max_connections=bounds.metrics, max_turned_away=bounds.turned_away),
     )
 

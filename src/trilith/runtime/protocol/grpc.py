@@ -80,7 +80,7 @@ class OipGrpc:
         self._compat = options.compat
         self._guard = Guard(options.grpc_restricted, prefix=GRPC_PREFIX, noun="protocol")
         self._compressions = infer_compressions(options.grpc_compression)
-        self._server_name = "triton" if options.compat else server_name
+        self._server_name = options.server_name or ("triton" if options.compat else server_name)
         self.exiting = False
         self.streaming = (_SERVICE + b"ModelStreamInfer",)
         """Paths that are refused with their head, before any message."""

@@ -88,7 +88,7 @@ class OipHttp:
         self._guard = Guard(options.http_restricted) if options.http_restricted else None
         hosts = any(platform.models_path for platform in options.platforms)
         self._hosted = HostedModels(runtime.repository, whole_causes=options.compat) if hosts else None
-        self._server_name = "triton" if options.compat else server_name
+        self._server_name = options.server_name or ("triton" if options.compat else server_name)
         self.exiting = False
         self._routes = Routes()
 
