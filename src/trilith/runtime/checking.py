@@ -25,9 +25,11 @@ from trilith.runtime.meaning import meaning
 from trilith.runtime.model_convert import said_name
 from trilith.runtime.onnx_parameters import PARAMETERS, onnx_session
 from trilith.runtime.repository import (
+    NO_VERSION,
     PBTXT,
     YAML,
     is_version,
+    left_out_folders,
     plan_model,
     read_labels,
 )
@@ -149,7 +151,13 @@ def _check(
         name=name,
         folder=str(folder),
         ok=True,
-        advice=list(_advice(plan.spec)),
+        advice=[
+            *(
+                f"the folder {name!r} holds a model file and is left out: {NO_VERSION}"
+                for name in left_out_folders(plan)
+            ),
+            *_advice(plan.spec),
+        ],
         backend=plan.spec.backend,
         versions=[file.version for file in plan.files],
         meaning=list(meaning(plan)),

@@ -17,7 +17,7 @@ from trilith.runtime.devices import OPTION
 from trilith.runtime.load_run import LoadRun
 from trilith.runtime.naming import name_of
 from trilith.runtime.overrides import Override
-from trilith.runtime.repository import ModelPlan, config_file, plan_model
+from trilith.runtime.repository import NO_VERSION, ModelPlan, config_file, left_out_folders, plan_model
 from trilith.runtime.roots import Roots
 from trilith.runtime.spec import ModelSpec
 from trilith.runtime.steps import LoadRules
@@ -137,6 +137,8 @@ def _plan(
     )
     for field in plan.moved:
         _log.warning("model '%s': %s asks for a GPU; it runs on a CPU, as %s says", name, field, OPTION)
+    for left_out in left_out_folders(plan):
+        _log.warning("model '%s': the folder %r is left out: %s", name, left_out, NO_VERSION)
     if not rules.auto_complete:
         plan = as_said(plan)
     rows = rules.backends.rows_of(plan.spec.backend)

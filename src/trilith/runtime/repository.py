@@ -44,6 +44,7 @@ YAML: Final = "model.yaml"
 SENT: Final = "the parameter `config`"
 """Where a configuration stands that came with a load."""
 _LIBRARY: Final = "libtriton_{}.so"  # of a backend in Triton: saying so there changes nothing
+NO_VERSION: Final = "a version is a folder whose name is a number that does not begin with 0"
 CONFIGS: Final = "configs"
 """Folder in a model's folder with further configurations, of which `--model-config-name` chooses one."""
 
@@ -271,6 +272,19 @@ def _present_versions(folder: Path) -> list[int]:
     except OSError as error:  # it has gone, or become something else, since it was found
         raise UnknownReference(f"the model folder {folder} cannot be read: {error}") from error
     return sorted(map(int, names))
+
+
+def left_out_folders(plan: ModelPlan) -> list[str]:
+    """Names of folders beside the versions that hold a model file and are no version: probably meant for one."""
+    filenames = (plan.spec.filename,) if plan.spec.filename else plan.kind.filenames
+    try:
+        return sorted(
+            child.name
+            for child in plan.folder.iterdir()
+            if not is_version(child.name) and any((child / name).is_file() for name in filenames)
+        )
+    except OSError:  # of a folder that may not be looked into nothing can be said
+        return []
 
 
 def is_version(name: str) -> bool:

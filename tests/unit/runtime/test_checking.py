@@ -179,3 +179,13 @@ def test_one_broken_model_leaves_the_others(tmp_path, monkeypatch):
         f"{tmp_path}/a/model.yaml: line 1, column 19: '2020-13-45' is no timestamp: month must be in 1..12"
     )
     assert "ZeroDivisionError: a bug of ours; please report this" in found[1].problem
+
+
+def test_a_folder_that_was_meant_for_a_version_is_told(tmp_path):
+    for name in ("1", "v2", "03", "notes"):
+        (tmp_path / "m" / name).mkdir(parents=True)
+        if name != "notes":
+            (tmp_path / "m" / name / "model.onnx").write_bytes(b"")
+    [found] = check_models(tmp_path / "m")
+    why = "holds a model file and is left out: a version is a folder whose name is a number that does not begin with 0"
+    assert [line for line in found.advice if "left out" in line] == [f"the folder '03' {why}", f"the folder 'v2' {why}"]
