@@ -45,6 +45,7 @@ def serve(
     config: Path | None = None,
     set: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     reload: bool = False,
+    reload_include: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     inline: Annotated[bool, Parameter(negative="")] = False,
     models: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     model_repository: Annotated[tuple[str, ...], Parameter(negative="")] = (),
@@ -135,6 +136,8 @@ def serve(
         it stands before what the file says. May be repeated.
     reload
         Start the service anew when one of its source files changes.
+    reload_include
+        A pattern of names, `*.html`: such a file counts as a source file, too. May be given several times.
     inline
         Run the service in this process, one replica, without time limits: for `breakpoint()` and debuggers.
     models
@@ -353,6 +356,8 @@ def serve(
         raise InvalidConfig(
             f"--tls-client-ca {tls_client_ca} needs --tls-certificate and --tls-key: clients show theirs over TLS"
         )
+    if reload_include and not reload:
+        raise InvalidConfig(f"--reload-include {reload_include[0]} needs --reload")
     _check_inline(inline=inline, reload=reload, replicas=replicas, target=target)
     chosen = [port for port in (http_port, grpc_port, metrics_port) if port and port != "off"]
     if len({*chosen}) < len(chosen):
@@ -411,6 +416,7 @@ def serve(
         metrics_port=None if metrics_port == "off" else metrics_port,
         replicas=replicas,
         reload=reload,
+        reload_include=reload_include,
         inline=inline,
         model_roots=tuple(str(path.resolve()) for path in models),
         drain_s=drain_timeout_s,

@@ -39,6 +39,7 @@ class ServeOptions:
         metrics_port: metrics and status; 0 lets the system choose, None serves none.
         replicas: overrides the replica count of the root service; None keeps what it declares.
         reload: restart replicas when a source file changes.
+        reload_include: patterns of the names of further files that count as such.
         inline: the service runs in the foreground process, one replica, without time limits: for debuggers.
         model_roots: folders in which model names are looked up, before the application's own.
         drain_s: seconds that requests in flight get after SIGTERM.
@@ -69,6 +70,7 @@ class ServeOptions:
     metrics_port: int | None = 8002
     replicas: int | None = None
     reload: bool = False
+    reload_include: tuple[str, ...] = ()
     inline: bool = False
     model_roots: tuple[str, ...] = field(default=())
     drain_s: float = 30.0

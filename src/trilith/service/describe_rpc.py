@@ -58,7 +58,8 @@ def describe_grpc(specs: Iterable[ServiceSpec]) -> dict[str, GrpcDescription]:
         if binding is None:
             continue
         if binding.left_out and not spec.options.proto:
-            _log.info("%s: not offered over gRPC: %s", spec.name, "; ".join(binding.left_out))
+            for why in binding.left_out:  # begins with the name of the method
+                _log.info("not offered over gRPC, but over HTTP: %s", why)
         if not binding.methods:
             continue
         other = owners.setdefault(binding.name, spec.name)

@@ -132,7 +132,7 @@ def test_what_is_public_needs_no_key_and_a_wrong_one_is_told():
     assert desk.ask(http("/read")).identity is None
     assert desk.ask(http("/read"), "ann").identity.name == "ann"
     assert desk.ask(http("/docs")).identity is None
-    with pytest.raises(Unauthenticated, match="none of this server's"):
+    with pytest.raises(Unauthenticated, match="the key is unknown"):
         desk.ask(http("/read"), "forged")
     with pytest.raises(Unauthenticated):
         desk.ask(http("/metrics"))
@@ -146,7 +146,7 @@ def test_only_the_key_itself_opens(text):
         return
     with pytest.raises(Unauthenticated) as caught:
         desk.ask(http("/read"), text)
-    assert caught.value.message == "the key is none of this server's"
+    assert caught.value.message == "the key is unknown: it is not among this server's keys, or was taken out"
 
 
 def test_the_digest_is_no_key():
@@ -167,7 +167,7 @@ def test_a_certificate_stands_for_a_key():
     assert desk.ask(http("/read"), certificates=["other", "probe.example.org"]).identity.kind == "certificate"
     with pytest.raises(Unauthenticated):
         desk.ask(http("/read"), certificates=["other"])
-    with pytest.raises(Unauthenticated, match="none of this server's"):
+    with pytest.raises(Unauthenticated, match="the key is unknown"):
         desk.ask(http("/read"), "forged", certificates=["probe.example.org"])  # what was shown counts
 
 

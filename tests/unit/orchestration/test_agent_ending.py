@@ -141,7 +141,7 @@ def launched(monkeypatch, run, **given):
 
 
 def test_a_change_that_is_being_started_is_taken_back(monkeypatch):
-    async def changes(folder):
+    async def changes(folder, include):
         yield ["app.py"]
         await asyncio.Event().wait()
 

@@ -112,11 +112,11 @@ def test_round_trip(case):
         (b"{", "JSON"),
         (b"\xff\xfe", "JSON|invalid"),
         (b"[1]", "object|dict"),
-        (b"{}", "required field `x`|Field required - at `\\$.x`"),
-        (b'{"x": [1], "y": 2}', "unknown field `y`|Extra inputs are not permitted - at `\\$.y`"),
-        (b'{"x": [1, "2"]}', r"- at `\$\.x\[1\]`"),
-        (b'{"x": [1, true]}', r"- at `\$\.x\[1\]`"),
-        (b'{"x": 1}', r"- at `\$\.x`"),
+        (b"{}", r"Field required - at `\$\.x`"),
+        (b'{"x": [1], "y": 2}', r"Extra inputs are not permitted - at `\$\.y`"),
+        (b'{"x": [1, "2"]}', r"Input should be a valid number - at `\$\.x\[1\]`"),
+        (b'{"x": [1, true]}', r"Input should be a valid number - at `\$\.x\[1\]`"),
+        (b'{"x": 1}', r"Input should be a valid array - at `\$\.x`"),
         (b'{"x": null}', r"- at `\$\.x`"),
         (b'{"x": ' + b"[" * 100_000, r"JSON|recursion|\$\.x\[0\]"),
     ],
@@ -207,13 +207,13 @@ def test_all_that_is_wrong_is_named():
     with pytest.raises(InvalidInput) as caught:
         decoder.decode(JSON, [b'{"b": [1, "x"], "c": {"k": true}, "d": 5, "e": 1}'])
     assert caught.value.message == (
-        "several: Object missing required field `a`; Object contains unknown field `e`; "
-        "Expected `float`, got `str` - at `$.b[1]`; Expected `int`, got `bool` - at `$.c.k`; "
-        "Expected `str | null`, got `int` - at `$.d`"
+        "several: Field required - at `$.a`; Extra inputs are not permitted - at `$.e`; "
+        "Input should be a valid number - at `$.b[1]`; Input should be a valid integer - at `$.c.k`; "
+        "Input should be a valid string or null - at `$.d`"
     )
     with pytest.raises(InvalidInput, match=r"^several: the body is empty; expected an object with a, b, c, d$"):
         decoder.decode(JSON, [b""])
-    with pytest.raises(InvalidInput, match=r"^several: Expected `int`, got `str` - at `\$.a`$"):
+    with pytest.raises(InvalidInput, match=r"^several: Input should be a valid integer - at `\$.a`$"):
         decoder.decode(JSON, [b'{"a": "x", '])  # what comes after the first mistake is no JSON
 
 

@@ -166,7 +166,7 @@ class AccessDesk:
             digest = hashlib.sha256(key).digest() if len(key) <= _LONGEST_KEY_BYTES else b""
             known = self._by_digest.get(digest)
             if known is None or not hmac.compare_digest(known.digest, digest):
-                raise Unauthenticated("the key is none of this server's")
+                raise Unauthenticated("the key is unknown: it is not among this server's keys, or was taken out")
         else:
             known = next((self._by_certificate[name] for name in certificates if name in self._by_certificate), None)
         if known is not None and known.rule.expires_at is not None and wall >= known.rule.expires_at:

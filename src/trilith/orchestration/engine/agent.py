@@ -166,7 +166,7 @@ class Agent:
     async def _watch(self) -> None:
         folder = self._launcher.sources
         self._tell(f"watching {folder} for changes")
-        async for names in source_changes(folder):
+        async for names in source_changes(folder, self._options.reload_include):
             self._supervision.sources_changed(names, self._now())
             self._carry_out()
             await self._start_revision()
@@ -222,6 +222,7 @@ class Agent:
                 except Bug as bug:
                     worker.refuse(bug)
                     continue
+                self._launcher.described(revision.desired[0].service)
                 bounded = revision.content.cpu[revision.desired[0].service] is not None
                 self._supervision.described(replica_id, revision, self._now(), bounded=bounded)
             elif isinstance(message, control.Deploying):

@@ -95,7 +95,7 @@ class Launcher:
                 metrics=self.metrics_address,
                 tls=bool(options.tls_certificate),
             )
-            undo.enter_context(server_record(record))
+            self._say_target = undo.enter_context(server_record(record))
             self._undo = undo.pop_all()
         return self
 
@@ -226,6 +226,12 @@ class Launcher:
     async def end_spares(self) -> None:
         """Ends those that wait."""
         await self._spares.end()
+
+    def described(self, service: str) -> None:
+        """What the target is: of a file that was named alone its one service, by which calls find the server."""
+        target = self._options.target
+        if target.endswith(".py"):
+            self._say_target(f"{target}:{service}")
 
     def worker_ended(self, replica_id: int) -> None:
         """Removes what a replica that has exited left behind."""

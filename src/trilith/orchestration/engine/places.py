@@ -100,14 +100,21 @@ def _held_folder(base: Path, prefix: str, *, advice: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def server_record(record: ServerRecord) -> Iterator[None]:
-    """Leaves word of a server, until the end. Files of servers that are gone are removed.
+def server_record(record: ServerRecord) -> Iterator[Callable[[str], None]]:
+    """Leaves word of a server, until the end; what it yields says the target anew.
+
+    Files of servers that are gone are removed.
 
     Raises:
         SetupError: it cannot be written.
     """
     read_records()
     folder = private_folder()
+
+    def say(target: str) -> None:
+        with contextlib.suppress(OSError):  # the disk is full: it says what it said
+            path.write_bytes(msgspec.json.encode(msgspec.structs.replace(record, target=target)))
+
     try:
         path, held = _new(lambda: _closed(tempfile.mkstemp(prefix="server-", suffix=".json", dir=folder)))
         path.write_bytes(msgspec.json.encode(record))
@@ -116,7 +123,7 @@ def server_record(record: ServerRecord) -> Iterator[None]:
             f"cannot write into {folder}: {error.strerror}; set XDG_RUNTIME_DIR to another folder"
         ) from error
     try:
-        yield
+        yield say
     finally:
         path.unlink(missing_ok=True)
         os.close(held)

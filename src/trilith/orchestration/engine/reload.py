@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fnmatch
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from trilith.service import PROTO_SUFFIXES
+
+_SUFFIXES: Final = (".py", ".pyx", ".pyd", *PROTO_SUFFIXES)
 
 
 def source_folder(target: str) -> Path:
@@ -19,12 +23,25 @@ def source_folder(target: str) -> Path:
     return package if package.is_dir() else Path.cwd()
 
 
-async def source_changes(folder: Path) -> AsyncIterator[list[str]]:
-    """The names of the Python files, and of those that declare gRPC services, that changed, batch by batch."""
-    from watchfiles import PythonFilter, awatch  # a native library; only with --reload
+def is_source(name: str, include: Sequence[str]) -> bool:
+    """Whether a file is one whose change matters: of Python, of those that declare gRPC services, or asked for.
+
+    Args:
+        name: of the file.
+        include: patterns of names, as a shell has them.
+    """
+    return name.endswith(_SUFFIXES) or any(fnmatch.fnmatchcase(name, pattern) for pattern in include)
+
+
+async def source_changes(folder: Path, include: Sequence[str]) -> AsyncIterator[list[str]]:
+    """The names of the sources (`is_source`) that changed, batch by batch."""
+    from watchfiles import Change, DefaultFilter, awatch  # a native library; only with --reload
+
+    usual = DefaultFilter()  # without `.git`, `__pycache__` and their like
+
+    def matters(change: Change, path: str) -> bool:
+        return usual(change, path) and is_source(Path(path).name, include)
 
     logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it says what the agent says with the names
-    async for changes in awatch(
-        folder, watch_filter=PythonFilter(extra_extensions=PROTO_SUFFIXES), step=50, debounce=200
-    ):
+    async for changes in awatch(folder, watch_filter=matters, step=50, debounce=200):
         yield sorted({Path(path).name for _, path in changes})

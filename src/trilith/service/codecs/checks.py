@@ -14,6 +14,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from trilith.service.codecs import wording
 from trilith.service.signature import MethodSignature, shown_type, union_members
 
 Check = Callable[[Any], bool]
@@ -91,18 +92,18 @@ def _scalar_check(exact: frozenset[type]) -> Check:
 
 
 def wrong_parts(signature: MethodSignature, body: Any) -> list[str]:
-    """What is wrong in a JSON body of plain parameters: all names, and one value for each, in msgspec's words."""
+    """What is wrong in a JSON body of plain parameters: all names, and one value for each."""
     if not isinstance(body, dict):
-        return [f"Expected `object`, got `{_json_name(type(body))}`"]
+        return [wording.unfit("object")]
     required = [parameter.name for parameter in signature.parameters if parameter.required]
-    found = [f"Object missing required field `{name}`" for name in required if name not in body]
+    found = [wording.missing(name) for name in required if name not in body]
     known = {parameter.name for parameter in signature.parameters}
-    found += [f"Object contains unknown field `{name}`" for name in body if name not in known]
+    found += [wording.unknown(name) for name in body if name not in known]
     for parameter in signature.parameters:
         annotation = parameter.value.annotation
         if parameter.name in body and not checker(annotation)(body[parameter.name]):
-            place, annotation, value = _find(annotation, body[parameter.name], f"$.{parameter.name}")
-            found.append(f"Expected `{_json_name(annotation)}`, got `{_json_name(type(value))}` - at `{place}`")
+            place, annotation, _ = _find(annotation, body[parameter.name], f"$.{parameter.name}")
+            found.append(wording.unfit(_json_name(annotation), place))
     return found
 
 

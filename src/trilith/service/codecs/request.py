@@ -19,6 +19,7 @@ from trilith.service.codecs.files import RequestFolder
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.restore import Restore, restorer
 from trilith.service.codecs.unfolded import one_call
+from trilith.service.codecs.wording import of_msgspec
 from trilith.service.constraints import ContentType
 from trilith.service.kinds import Kind, shown_type
 from trilith.service.signature import MethodSignature, ParameterType
@@ -140,7 +141,7 @@ class RequestDecoder:
         try:
             value = self._plain(body)  # type: ignore[misc]  # the caller saw that it is there
         except msgspec.ValidationError as error:
-            raise InvalidInput(f"{self._where}: {self._problems(body, str(error))}") from error
+            raise InvalidInput(f"{self._where}: {self._problems(body, of_msgspec(error))}") from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if not body:
                 return self._without_body()
