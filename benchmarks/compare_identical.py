@@ -15,11 +15,12 @@ import statistics
 import sys
 from pathlib import Path
 
-from trilith.measure import Body, Target
+from trilith.measure import SubjectSpec
 from trilith.measure.compare import ComparePlan, CompareReport, Comparing, Contestant
 from trilith.measure.copies import CopyPlan, RunningCopy, running_copy
 
 APP = Path(__file__).parent / "apps" / "echo.py"
+BODY = '{"x": [1.0, 2.0, 3.0]}'
 GOAL = 17 / 20
 
 
@@ -27,13 +28,7 @@ def plan_of(copies: list[RunningCopy], options: argparse.Namespace) -> ComparePl
     """The comparison of two copies of the echo service."""
     return ComparePlan(
         contestants=tuple(
-            Contestant(
-                name=name,
-                target=Target.parse(copy.url("/echo")),
-                method="POST",
-                bodies=(Body(content=b'{"x": [1.0, 2.0, 3.0]}', content_type="application/json"),),
-                server_pid=copy.pid,
-            )
+            Contestant(name=name, url=copy.url("/echo"), server_pid=copy.pid)
             for name, copy in zip("AB", copies, strict=True)
         ),
         concurrency=options.concurrency,
@@ -45,7 +40,7 @@ def plan_of(copies: list[RunningCopy], options: argparse.Namespace) -> ComparePl
 
 
 def compared(plan: ComparePlan) -> CompareReport:
-    comparing = Comparing(plan)
+    comparing = Comparing(plan, [SubjectSpec(url=each.url, data=(BODY,)) for each in plan.contestants])
     comparing.look()
     asyncio.run(comparing.run())
     return comparing.report()

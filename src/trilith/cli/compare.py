@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from trilith.cli.bench_options import OR_DASH, existing, given_bodies, parse_duration_s, parse_headers
+from trilith.cli.bench_options import OR_DASH, existing, parse_duration_s, parse_headers, positive_s
 from trilith.cli.named_values import named_targets, value_of, values_of
 from trilith.errors import InvalidConfig, SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trilith.measure.compare import ComparePlan, CompareProgress, CompareReport, Contestant
+    from trilith.measure import SubjectSpec
+    from trilith.measure.compare import ComparePlan, CompareProgress, CompareReport
 
 _ROUNDS: Final = 20
 _ROUNDS_WITH_UNTIL: Final = 400
@@ -39,22 +40,27 @@ def compare(
     method: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     content_type: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    proto: Annotated[tuple[str | Path, ...], Parameter(negative="")] = (),
+    model: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    shape: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    input_data: Annotated[tuple[str | Path, ...], Parameter(negative="")] = (),
     timeout: str = "30s",
     pid: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     json: Annotated[Path | None, OR_DASH] = None,
 ) -> int:
     """Compare endpoints under the same load: by how much is one better, and how sure is that?
 
-    The targets take turns in short rounds, so that what slows the machine down slows all of them. The first is the
-    baseline. Ctrl-C shows what was measured so far.
+    Any of HTTP, gRPC and models, as bench takes them; they need not be of one kind. The targets take turns in short
+    rounds, so that what slows the machine down slows all of them. The first is the baseline. Ctrl-C shows what was
+    measured so far.
 
     Parameters
     ----------
     targets
         Two endpoints or more. NAME=URL names one; else they are A, B, C.
     data
-        A file to send, or JSON text, as for bench. NAME=FILE is for one target alone; so it is with --method,
-        --header, --content-type.
+        A file to send, or JSON text, as for bench. NAME=FILE is for one target alone; so it is with all options
+        of what is sent.
     concurrency
         Requests in flight, of one target at a time.
     rate
@@ -74,6 +80,14 @@ def compare(
         A header to send, NAME:VALUE.
     content_type
         Content type of the data; by default from the file's extension, JSON for text.
+    proto
+        Of a gRPC target without reflection: its .proto, or a descriptor set.
+    model
+        A model of the server that the target's URL names; its inputs are made.
+    shape
+        With --model: NAME:1,3,224,224 of an input.
+    input_data
+        With --model: random, zero, or a file or folder, as for bench.
     timeout
         Time after which a request without an answer counts as failed.
     pid
@@ -81,15 +95,15 @@ def compare(
     json
         Write the whole comparison to this file as JSON; - is standard output, instead of the tables.
     """
-    from trilith.measure.compare import ComparePlan
+    from trilith.measure import SubjectSpec, parse_shapes
+    from trilith.measure.compare import ComparePlan, Contestant
 
     named = named_targets(targets)
     names = [name for name, _ in named]
     _check_pids(names, pid)
     plan = ComparePlan(
         contestants=tuple(
-            _contestant(name, url, names, tuple(map(str, data)), method, header, content_type, pid)
-            for name, url in named
+            Contestant(name=name, url=url, server_pid=_pid(value_of("--pid", name, names, pid))) for name, url in named
         ),
         concurrency=_concurrency(concurrency),
         rate_per_s=rate,
@@ -97,9 +111,25 @@ def compare(
         until_width=None if until is None else parse_share("--until", until),
         round_s=None if round_duration is None else parse_duration_s("--round-duration", round_duration),
         warmup_s=parse_duration_s("--warmup", warmup),
-        timeout_s=parse_duration_s("--timeout", timeout),
+        timeout_s=positive_s("--timeout", timeout),
     )
-    return _run(plan, json)
+    specs = tuple(
+        SubjectSpec(
+            url=url,
+            name=name,
+            data=values_of(name, names, tuple(map(str, data))),
+            method=value_of("--method", name, names, method),
+            content_type=value_of("--content-type", name, names, content_type) or "",
+            headers=parse_headers(values_of(name, names, header)),
+            proto=_path(value_of("--proto", name, names, tuple(map(str, proto)))),
+            model=value_of("--model", name, names, model) or "",
+            shapes=parse_shapes(values_of(name, names, shape)),
+            input_data=value_of("--input-data", name, names, tuple(map(str, input_data))) or "random",
+            timeout_s=plan.timeout_s,
+        )
+        for name, url in named
+    )
+    return _run(plan, specs, json)
 
 
 def parse_share(option: str, text: str) -> float:
@@ -118,38 +148,6 @@ def parse_share(option: str, text: str) -> float:
     return value / 100 if text.strip().endswith("%") or value >= 1 else value
 
 
-def _contestant(
-    name: str,
-    url: str,
-    names: Sequence[str],
-    data: Sequence[str],
-    method: Sequence[str],
-    header: Sequence[str],
-    content_type: Sequence[str],
-    pid: Sequence[str],
-) -> Contestant:
-    from trilith.measure import Target
-    from trilith.measure.compare import Contestant
-
-    target = Target.parse(url)
-    own_method = value_of("--method", name, names, method)
-    own_type = value_of("--content-type", name, names, content_type)
-    try:
-        bodies, body_names = given_bodies(target, values_of(name, names, data), own_type, own_method)
-    except SetupError as error:
-        raise type(error)(f"{name}: {error.message}") from error
-    own_pid = value_of("--pid", name, names, pid)
-    return Contestant(
-        name=name,
-        target=target,
-        method=own_method.upper() if own_method is not None else ("POST" if bodies else "GET"),
-        bodies=bodies,
-        body_names=body_names,
-        headers=parse_headers(values_of(name, names, header)),
-        server_pid=None if own_pid is None else existing(int(own_pid)),
-    )
-
-
 def _check_pids(names: Sequence[str], pids: Sequence[str]) -> None:
     for value in pids:
         name, _, number = value.partition("=")
@@ -163,13 +161,21 @@ def _concurrency(number: int) -> int:
     return number
 
 
-def _run(plan: ComparePlan, json: Path | None) -> int:
+def _pid(text: str | None) -> int | None:
+    return None if text is None else existing(int(text))
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
+
+
+def _run(plan: ComparePlan, specs: Sequence[SubjectSpec], json: Path | None) -> int:
     import uvloop
 
     from trilith.measure.compare import Comparing
 
     progress = _ProgressLine() if sys.stderr.isatty() else None
-    comparing = Comparing(plan, progress)
+    comparing = Comparing(plan, specs, progress)
     try:
         comparing.look()
         uvloop.run(comparing.run())

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from trilith.cli.bench_options import OR_DASH, existing, given_bodies, parse_duration_s, parse_headers
+from trilith.cli.bench_options import OR_DASH, existing, parse_duration_s, parse_headers, positive_s
 from trilith.cli.compare import parse_share
 from trilith.errors import InvalidConfig, SetupError
 
 if TYPE_CHECKING:
-    from trilith.measure import BenchPlan
+    from trilith.measure import BenchPlan, SubjectSpec
     from trilith.measure.capacity import CapacityPlan, CheckResult, Demand, MeasuredPoint
 
 
@@ -45,6 +45,8 @@ def plan(
     method: str | None = None,
     header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     content_type: str | None = None,
+    proto: Path | None = None,
+    model: str | None = None,
     timeout: str = "30s",
     pid: int | None = None,
     json: Annotated[Path | None, OR_DASH] = None,
@@ -90,6 +92,10 @@ def plan(
         A header to send, NAME:VALUE.
     content_type
         Content type of the data.
+    proto
+        Of a gRPC endpoint without reflection: its .proto, or a descriptor set.
+    model
+        A model of the server that the URL names; its inputs are made.
     timeout
         Time after which a request without an answer counts as failed.
     pid
@@ -97,6 +103,7 @@ def plan(
     json
         Write the plan to this file as JSON; - is standard output, instead of the table.
     """
+    from trilith.measure import SubjectSpec
     from trilith.measure.capacity import fit_service, plan_capacity
 
     demand = _demand(
@@ -116,7 +123,17 @@ def plan(
             raise InvalidConfig("--check sends requests: give the endpoint to plan for instead of a report")
         _write(plan_capacity(fit_service(_read(source), replicas), demand, replicas), None, json)
         return 0
-    bench = _bench_plan(source, tuple(map(str, data)), method, header, content_type, duration, warmup, timeout, pid)
+    spec = SubjectSpec(
+        url=source,
+        data=tuple(map(str, data)),
+        method=method,
+        content_type=content_type or "",
+        headers=parse_headers(header),
+        proto=proto,
+        model=model or "",
+        timeout_s=positive_s("--timeout", timeout),
+    )
+    bench = _bench_plan(spec, duration, warmup, pid)
     points, interrupted = _measure(bench)
     if interrupted and not any(point.answers for point in points):
         return 130
@@ -173,30 +190,20 @@ def _read(source: str) -> list[MeasuredPoint]:
         raise InvalidConfig(f"{source}: cannot be read: {error.strerror}") from error
 
 
-def _bench_plan(
-    url: str,
-    data: tuple[str, ...],
-    method: str | None,
-    header: tuple[str, ...],
-    content_type: str | None,
-    duration: str,
-    warmup: str,
-    timeout: str,
-    pid: int | None,
-) -> BenchPlan:
-    from trilith.measure import BenchPlan, Target
+def _bench_plan(spec: SubjectSpec, duration: str, warmup: str, pid: int | None) -> BenchPlan:
+    from trilith.measure import BenchPlan, subject
 
-    target = Target.parse(url)
-    bodies, names = given_bodies(target, data, content_type, method)
+    found = subject(spec)
     return BenchPlan(
-        target=target,
-        method=method.upper() if method is not None else ("POST" if bodies else "GET"),
-        bodies=bodies,
-        body_names=names,
-        headers=parse_headers(header),
-        duration_s=parse_duration_s("--duration", duration),
+        target=found.target,
+        method=found.method,
+        bodies=(),
+        body_names=found.bodies,
+        traffic=(found.traffic,),
+        url=found.url,
+        duration_s=positive_s("--duration", duration),
         warmup_s=parse_duration_s("--warmup", warmup),
-        timeout_s=parse_duration_s("--timeout", timeout),
+        timeout_s=spec.timeout_s,
         server_pid=existing(pid),
     )
 
@@ -205,10 +212,8 @@ def _measure(bench: BenchPlan) -> tuple[list[MeasuredPoint], bool]:
     """The measured points, and whether the measurement was interrupted."""
     import uvloop
 
-    from trilith.measure import preflight
     from trilith.measure.capacity import measure_service, points_of_levels
 
-    preflight(bench)
     try:
         measured = uvloop.run(measure_service(bench, _tell))
     except ProcessLookupError as error:

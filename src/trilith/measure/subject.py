@@ -15,7 +15,7 @@ from typing import Final
 from trilith.errors import InvalidConfig, SetupError
 from trilith.measure.bench_plan import BenchPlan
 from trilith.measure.load import Body, Target, Traffic, prepare
-from trilith.measure.load.grpc_call import call
+from trilith.measure.load.grpc_call import GrpcAnswer, call
 from trilith.measure.load.grpc_schema import GrpcMethod, method_by_file, method_by_reflection
 from trilith.measure.load.grpc_station import GrpcStation
 from trilith.measure.load.grpc_target import GrpcTarget, is_grpc, prepare_grpc
@@ -90,6 +90,8 @@ class Subject:
         bodies: what the report calls what is sent.
         traffic: the requests.
         has_timeline: whether its answers tell their timeline.
+        answer: the body of its first answer; of gRPC the messages, one after the other.
+        status: the HTTP status of that; of gRPC 200 for a good one, else 503.
     """
 
     target: Target
@@ -98,6 +100,8 @@ class Subject:
     bodies: tuple[str, ...]
     traffic: Traffic
     has_timeline: bool
+    answer: bytes = b""
+    status: int = 200
 
 
 def subject(spec: SubjectSpec) -> Subject:
@@ -154,6 +158,8 @@ def _http(spec: SubjectSpec) -> Subject:
         bodies=names,
         traffic=_traffic_over_http(spec, target, requests, items),
         has_timeline=answer.has_timeline,
+        answer=answer.content,
+        status=answer.status,
     )
 
 
@@ -187,6 +193,8 @@ def _oip_http(spec: SubjectSpec) -> Subject:
         bodies=(spec.input_data,),
         traffic=_traffic_over_http(spec, target, requests),
         has_timeline=answer.has_timeline,
+        answer=answer.content,
+        status=answer.status,
     )
 
 
@@ -206,7 +214,7 @@ async def _grpc(spec: SubjectSpec) -> Subject:
         bodies, names = read_bodies(spec.data, "")
         given = [(body.content, f"--data {name}") for body, name in zip(bodies, names, strict=True)]
         calls = [method.serialise(content, where) for content, where in given or [(b"{}", "without --data")]]
-    has_timeline = await _check(spec, target, calls[0])
+    answer = await _check(spec, target, calls[0])
     requests = [prepare_grpc(target, messages, spec.headers) for messages in calls]
     traffic = Traffic(
         make_station=lambda number: GrpcStation(
@@ -217,9 +225,15 @@ async def _grpc(spec: SubjectSpec) -> Subject:
         name=spec.name or target.url,
     )
     method_name = f"gRPC {spec.model}".rstrip()
-    place = Target(host=target.host, port=target.port, tls=target.tls, path=target.path)
     return Subject(
-        target=place, url=target.url, method=method_name, bodies=names, traffic=traffic, has_timeline=has_timeline
+        target=Target(host=target.host, port=target.port, tls=target.tls, path=target.path),
+        url=target.url,
+        method=method_name,
+        bodies=names,
+        traffic=traffic,
+        has_timeline=answer.has_timeline,
+        answer=b"".join(answer.messages),
+        status=503 if answer.error else 200,
     )
 
 
@@ -231,12 +245,12 @@ async def _method(spec: SubjectSpec, target: GrpcTarget) -> GrpcMethod:
     return method_by_file(target, read_proto_file(spec.proto, Path.cwd(), "--proto"), spec.proto)
 
 
-async def _check(spec: SubjectSpec, target: GrpcTarget, messages: tuple[bytes, ...]) -> bool:
-    """One call, a few when it fails; whether its answer tells its timeline."""
+async def _check(spec: SubjectSpec, target: GrpcTarget, messages: tuple[bytes, ...]) -> GrpcAnswer:
+    """One call, a few when it fails."""
     for _ in range(_TRIES):
         answer = await call(target, messages, spec.headers, timeout_s=spec.timeout_s)
         if not answer.error or answer.error.startswith(_WILL_PASS):
-            return answer.has_timeline
+            return answer
     said = f": {answer.message.rstrip('.')}" if answer.message else ""
     raise SetupError(
         f"{target.url} is answered with {answer.error}, {_TRIES} times in a row, and more of the same would be"

@@ -11,6 +11,7 @@ Rule 2: a requirement fails when the interval says that it is missed, not when i
 
 from __future__ import annotations
 
+import tempfile
 import unittest
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from trilith.errors import InvalidConfig
-from trilith.measure import Body, RatioEstimate, Target
+from trilith.measure import RatioEstimate, SubjectSpec
 from trilith.measure.compare import ComparePlan, CompareReport, Comparing, Comparison, Contestant
 from trilith.measure.copies import CopyPlan, RunningCopy, running_copy
 
@@ -130,6 +131,7 @@ def compare_load(
     content_type: str = "application/json",
     method: str | None = None,
     headers: Mapping[str, str] | None = None,
+    proto: Path | None = None,
     pids: tuple[int, int] | None = None,
     concurrency: int = 8,
     rounds: int = 20,
@@ -139,12 +141,13 @@ def compare_load(
     """Puts the same load on two endpoints, in turn. Takes about twice `rounds` times `round_s`, and a fifth more.
 
     Args:
-        baseline: URL of what is compared with.
+        baseline: URL of what is compared with: HTTP, or `grpc://HOST:PORT/package.Service/Method`.
         candidate: URL of what the requirement is about.
         data: what is sent: bytes, a `Path` to a file, or any value for JSON; None for requests without a body.
         content_type: of bytes.
         method: POST with data, GET without.
         headers: of every request.
+        proto: of gRPC endpoints without reflection.
         pids: of both servers, for CPU time a request.
         concurrency: requests in flight.
         rounds: how many.
@@ -155,43 +158,55 @@ def compare_load(
         SetupError: an endpoint is not there, or refuses the request.
         TooNoisy: there was no round in which both answered.
     """
-    import uvloop
-
-    bodies = () if data is None else (_body(data, content_type),)
-    contestants = tuple(
-        Contestant(
-            name=name,
-            target=Target.parse(url),
-            method=method or ("POST" if bodies else "GET"),
-            bodies=bodies,
-            headers=tuple((headers or {}).items()),
-            server_pid=pid,
-        )
-        for name, url, pid in zip(("baseline", "candidate"), (baseline, candidate), pids or (None, None), strict=True)
+    named = tuple(zip(("baseline", "candidate"), (baseline, candidate), pids or (None, None), strict=True))
+    plan = ComparePlan(
+        contestants=tuple(Contestant(name=name, url=url, server_pid=pid) for name, url, pid in named),
+        concurrency=concurrency,
+        rounds=rounds,
+        round_s=round_s,
+        until_width=until_width,
+        warmup_s=0.1,
     )
-    comparing = Comparing(
-        ComparePlan(
-            contestants=contestants,
-            concurrency=concurrency,
-            rounds=rounds,
-            round_s=round_s,
-            until_width=until_width,
-            warmup_s=0.1,
+    with tempfile.TemporaryDirectory() as folder:
+        sent, kind = _sent(data, content_type, Path(folder))
+        specs = tuple(
+            SubjectSpec(
+                url=url,
+                name=name,
+                data=sent,
+                content_type=kind,
+                method=method or (None if sent else "GET"),
+                headers=tuple((headers or {}).items()),
+                proto=proto,
+            )
+            for name, url, _ in named
         )
-    )
-    comparing.look()
-    uvloop.run(comparing.run())
-    found = LoadComparison(comparing.report())
+        found = LoadComparison(_compared(plan, specs))
     if not found.report.comparisons or not found.report.comparisons[0].ratios:
         raise TooNoisy(f"there was no round in which both answered. {' '.join(found.report.notes)}")
     return found
 
 
-def _body(data: Any, content_type: str) -> Body:
+def _compared(plan: ComparePlan, specs: Sequence[SubjectSpec]) -> CompareReport:
+    import uvloop
+
+    comparing = Comparing(plan, specs)
+    comparing.look()
+    uvloop.run(comparing.run())
+    return comparing.report()
+
+
+def _sent(data: Any, content_type: str, folder: Path) -> tuple[tuple[str, ...], str]:
+    """What is sent, as a file, and its content type ("" for what its name says)."""
     match data:
-        case bytes():
-            return Body(content=data, content_type=content_type)
+        case None:
+            return (), ""
         case Path():
-            return Body.read(data)
+            return (str(data.absolute()),), ""
+        case bytes():
+            content = data
         case _:
-            return Body(content=msgspec.json.encode(data), content_type="application/json")
+            content, content_type = msgspec.json.encode(data), "application/json"
+    file = folder / "body"
+    file.write_bytes(content)
+    return (str(file),), content_type

@@ -21,7 +21,6 @@ from trilith.measure.compare.plan import fitting_round_s, order_of
 from trilith.measure.compare.results import Round
 from trilith.measure.histogram import DurationHistogram, DurationSummary
 from trilith.measure.load.outcome import GeneratorLoad
-from trilith.measure.load.target import Target
 from trilith.measure.results import LevelResult
 from trilith.measure.statistics import Verdict
 
@@ -70,8 +69,7 @@ def level(rate, *, count=1000, errors=None, cpu_s=None, told=None, received_byte
 
 
 def plan(count=2, **options):
-    target = Target.parse("http://127.0.0.1:1/x")
-    contestants = tuple(Contestant(name=name, target=target, method="GET") for name in "ABCDEF"[:count])
+    contestants = tuple(Contestant(name=name, url="http://127.0.0.1:1/x") for name in "ABCDEF"[:count])
     return ComparePlan(contestants=contestants, **options)
 
 
@@ -264,6 +262,7 @@ def test_answers_that_differ_and_that_change_are_told():
     assert "differ in form" in next(differing("AB", [lines, other]))
     assert "differ in size" in next(differing("AB", [AnswerShape.of(200, b"x" * 100), AnswerShape.of(200, b"x" * 300)]))
     assert list(differing("AB", [lines, AnswerShape.of(200, b'{"lines": ["bcd"], "took": 2.5}')])) == []
+    assert list(differing("AB", [lines, AnswerShape.of(200, b"\n\x03abc", "gRPC")])) == []
     assert "A changed their status" in next(changed("A", [lines], [AnswerShape.of(503, b"")]))
 
 

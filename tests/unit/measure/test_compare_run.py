@@ -12,6 +12,7 @@ from trilith.measure.histogram import DurationHistogram, DurationSummary
 from trilith.measure.load.outcome import GeneratorLoad
 from trilith.measure.load.target import Target
 from trilith.measure.results import LevelResult
+from trilith.measure.subject import Subject, SubjectSpec
 
 
 class Script:
@@ -61,14 +62,20 @@ def compared(monkeypatch):
     def run(rate_of, answers=None, **options):
         script = Script(rate_of)
         given = iter(answers or [])
-        answer = SimpleNamespace(status=200, content=b"{}")
+
+        def subject(spec):
+            return Subject(
+                target=Target.parse(spec.url), url=spec.url, method="GET", bodies=(), traffic=None, has_timeline=False,
+                **next(given, {"status": 200, "answer": b"{}"}),
+            )  # fmt: skip
+
         monkeypatch.setattr(compare_run, "run_bench", script.run_bench)
-        monkeypatch.setattr(compare_run, "preflight", lambda _: False)
-        monkeypatch.setattr(compare_run, "probe", lambda *_, **__: next(given, answer))
-        contestants = tuple(
-            Contestant(name=name, target=Target.parse(f"http://127.0.0.1:1/{name}"), method="GET") for name in "AB"
+        monkeypatch.setattr(compare_run, "subject", subject)
+        urls = {name: f"http://127.0.0.1:1/{name}" for name in "AB"}
+        plan = ComparePlan(
+            contestants=tuple(Contestant(name=name, url=url) for name, url in urls.items()), **{"rounds": 4, **options}
         )
-        comparing = Comparing(ComparePlan(contestants=contestants, **{"rounds": 4, **options}))
+        comparing = Comparing(plan, [SubjectSpec(url=url) for url in urls.values()])
         comparing.look()
         asyncio.run(comparing.run())
         return script, comparing.report()
@@ -124,6 +131,6 @@ def test_who_answers_one_request_and_no_load_is_told(compared):
 
 
 def test_answers_that_change_meanwhile_are_told(compared):
-    ok, busy = SimpleNamespace(status=200, content=b"{}"), SimpleNamespace(status=503, content=b"")
+    ok, busy = {"status": 200, "answer": b"{}"}, {"status": 503, "answer": b""}
     _, report = compared(lambda *_: 100, answers=[ok, ok, ok, busy], round_s=1.0)
     assert "The answers of B changed their status" in " ".join(report.notes)

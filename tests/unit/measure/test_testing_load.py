@@ -9,7 +9,7 @@ import pytest
 from trilith.errors import InvalidConfig
 from trilith.measure import RatioEstimate, Verdict
 from trilith.measure.compare import CompareReport, Comparison
-from trilith.testing.load import LoadComparison, TooNoisy, _body
+from trilith.testing.load import LoadComparison, TooNoisy, _sent
 
 
 def found(low, high, figure="throughput"):
@@ -73,6 +73,9 @@ def test_a_figure_that_was_not_measured_is_told():
 
 def test_what_is_sent(tmp_path: Path):
     (tmp_path / "page.png").write_bytes(b"png")
-    assert _body({"x": 1}, "").content == b'{"x":1}'
-    assert _body(b"raw", "text/plain").content_type == "text/plain"
-    assert _body(tmp_path / "page.png", "").content_type == "image/png"
+    [file], content_type = _sent({"x": 1}, "", tmp_path)
+    assert (Path(file).read_bytes(), content_type) == (b'{"x":1}', "application/json")
+    [file], content_type = _sent(b"raw", "text/plain", tmp_path)
+    assert (Path(file).read_bytes(), content_type) == (b"raw", "text/plain")
+    assert _sent(tmp_path / "page.png", "", tmp_path) == ((str(tmp_path / "page.png"),), "")
+    assert _sent(None, "", tmp_path) == ((), "")

@@ -25,20 +25,22 @@ class AnswerShape:
         status: HTTP status, or 200 for a good one of another protocol.
         size_bytes: of the body.
         form: `{"lines": [text]}` for JSON, else "".
+        protocol: `HTTP` or `gRPC`.
     """
 
     status: int
     size_bytes: int
     form: str
+    protocol: str = "HTTP"
 
     @classmethod
-    def of(cls, status: int, content: bytes) -> AnswerShape:
+    def of(cls, status: int, content: bytes, protocol: str = "HTTP") -> AnswerShape:
         """The shape of an answer with this body."""
         try:
             form = _form(msgspec.json.decode(content), 0)
         except (msgspec.DecodeError, RecursionError):
             form = ""
-        return cls(status=status, size_bytes=len(content), form=form)
+        return cls(status=status, size_bytes=len(content), form=form, protocol=protocol)
 
     def __str__(self) -> str:
         return f"status {self.status}, {self.size_bytes:,} bytes{f', {self.form}' if self.form else ''}"
@@ -66,6 +68,8 @@ def changed(names: Sequence[str], before: Sequence[AnswerShape], after: Sequence
 def _difference(first: AnswerShape, second: AnswerShape) -> str:
     if first.status != second.status:
         return "status"
+    if first.protocol != second.protocol:
+        return ""  # the same value has another form and size in each
     if first.form != second.form:
         return "form"
     small, large = sorted((first.size_bytes, second.size_bytes))

@@ -135,7 +135,7 @@ def standings_of(plan: ComparePlan, rounds: Sequence[Round]) -> tuple[Standing, 
         found.append(
             Standing(
                 name=contestant.name,
-                url=contestant.target.url,
+                url=contestant.url,
                 figures=figures,
                 answers=sum(level.latency.count for level in levels),
                 failed=errors.total(),

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from trilith.errors import InvalidConfig
-from trilith.measure.load.target import Body, Target
 
 FEWEST_BEFORE_STOP: Final = 8
 """Rounds before a wanted width may end a comparison: the spread of fewer is luck."""
@@ -24,21 +23,13 @@ class Contestant:
 
     Attributes:
         name: how the report calls it.
-        target: the endpoint.
-        method: HTTP method.
-        bodies: sent in turn.
-        headers: of every request.
+        url: the endpoint.
         server_pid: the process whose tree's CPU time is read, or None.
-        body_names: what messages call the bodies.
     """
 
     name: str
-    target: Target
-    method: str
-    bodies: tuple[Body, ...] = ()
-    headers: tuple[tuple[str, str], ...] = ()
+    url: str
     server_pid: int | None = None
-    body_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

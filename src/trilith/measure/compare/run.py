@@ -11,12 +11,13 @@ Rule 4: either all contestants are asked for timelines or none is: asking costs 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from trilith.errors import SetupError
-from trilith.measure.bench import BenchPlan, preflight, run_bench
+from trilith.measure.bench import run_bench
+from trilith.measure.bench_plan import BenchPlan
 from trilith.measure.compare.answers import AnswerShape, changed, differing
 from trilith.measure.compare.findings import compare_rounds, doubts, ratio_of, standings_of
 from trilith.measure.compare.plan import FEWEST_BEFORE_STOP, ComparePlan, Contestant, fitting_round_s, order_of
@@ -24,9 +25,9 @@ from trilith.measure.compare.results import P50, THROUGHPUT, CompareReport, Roun
 from trilith.measure.conditions import read_conditions
 from trilith.measure.histogram import DurationHistogram
 from trilith.measure.load.outcome import LoadOutcome
-from trilith.measure.load.probe import probe
 from trilith.measure.results import LevelResult
 from trilith.measure.statistics import RatioEstimate
+from trilith.measure.subject import Subject, SubjectSpec, subject
 
 _LOOK_S: Final = 1.0
 _LONGEST_LOOK_S: Final = 10.0
@@ -60,9 +61,17 @@ OnProgress = Callable[[CompareProgress], None]
 class Comparing:
     """One run of a `ComparePlan`: `look`, then `run`, then `report`."""
 
-    def __init__(self, plan: ComparePlan, on_progress: OnProgress | None = None) -> None:
-        """Only assigns."""
+    def __init__(self, plan: ComparePlan, specs: Sequence[SubjectSpec], on_progress: OnProgress | None = None) -> None:
+        """Only assigns.
+
+        Args:
+            plan: what to compare, and how long.
+            specs: what to send to each contestant, in their order.
+            on_progress: hears several times a second how far it is.
+        """
         self._plan = plan
+        self._specs = specs
+        self._subjects: list[Subject] = []
         self._on_progress = on_progress
         self._conditions: dict[str, str | int | float] = {}
         self._answers: list[AnswerShape] = []
@@ -74,19 +83,19 @@ class Comparing:
         self._complete = False
 
     def look(self) -> None:
-        """Sends one request to each contestant. Blocks.
+        """Sends one request to each contestant. Blocks; not inside an event loop.
 
         Raises:
             SetupError: one is not there, or refuses the request; the message names it.
         """
         self._conditions = read_conditions()
-        tell: list[bool] = []
-        for contestant in self._plan.contestants:
+        for contestant, spec in zip(self._plan.contestants, self._specs, strict=True):
             try:
-                tell.append(preflight(self._bench_plan(contestant, duration_s=_LOOK_S)))
-                self._answers.append(self._shape(contestant))
+                self._subjects.append(subject(spec))
             except SetupError as error:
                 raise type(error)(f"{contestant.name}: {error.message}") from error
+        self._answers = [_shape(found) for found in self._subjects]
+        tell = [found.has_timeline for found in self._subjects]
         self._with_timelines = all(tell)
         if any(tell) and not self._with_timelines:
             mute = [each.name for each, tells in zip(self._plan.contestants, tell, strict=True) if not tells]
@@ -142,10 +151,10 @@ class Comparing:
     async def _settle_length(self) -> bool:
         """Warms every contestant up and chooses how long a round is; False when it was interrupted."""
         slowest_s = 0.0
-        for contestant in self._plan.contestants:
+        for index, contestant in enumerate(self._plan.contestants):
             length_s = min(_LONGEST_LOOK_S, self._plan.round_s or _LOOK_S)
             while True:
-                level = await self._measure(contestant, 0, length_s)
+                level = await self._measure(index, 0, length_s)
                 if level is None:
                     return False
                 if level.latency.count or level.failed or length_s >= _LONGEST_LOOK_S:
@@ -177,7 +186,7 @@ class Comparing:
         levels: dict[int, LevelResult] = {}
         latencies: dict[int, DurationHistogram] = {}
         for index in order:
-            level = await self._measure(plan.contestants[index], number + 1, self._round_s)
+            level = await self._measure(index, number + 1, self._round_s)
             if level is None:
                 return False
             levels[index], latencies[index] = level, self._latencies
@@ -191,12 +200,12 @@ class Comparing:
         )
         return True
 
-    async def _measure(self, contestant: Contestant, round_number: int, duration_s: float) -> LevelResult | None:
+    async def _measure(self, index: int, round_number: int, duration_s: float) -> LevelResult | None:
         """One contestant for a while; None when it was interrupted."""
         report = await run_bench(
-            self._bench_plan(contestant, duration_s=duration_s, seed=round_number),
+            self._bench_plan(index, duration_s, seed=round_number),
             sample_timelines=self._with_timelines,
-            on_progress=self._progress_of(contestant, round_number, duration_s),
+            on_progress=self._progress_of(self._plan.contestants[index], round_number, duration_s),
             on_outcome=self._keep,
         )
         return None if report.interrupted or not report.levels else report.levels[0]
@@ -204,20 +213,22 @@ class Comparing:
     def _keep(self, _: int, outcome: LoadOutcome) -> None:
         self._latencies = outcome.recorder.latencies
 
-    def _bench_plan(self, contestant: Contestant, *, duration_s: float, seed: int = 0) -> BenchPlan:
+    def _bench_plan(self, index: int, duration_s: float, seed: int) -> BenchPlan:
+        found = self._subjects[index]
         return BenchPlan(
-            target=contestant.target,
-            method=contestant.method,
-            bodies=contestant.bodies,
-            headers=contestant.headers,
+            target=found.target,
+            method=found.method,
+            bodies=(),
+            traffic=(found.traffic,),
+            url=found.url,
             concurrency=(self._plan.concurrency,),
             rates_per_s=() if self._plan.rate_per_s is None else (self._plan.rate_per_s,),
             seed=seed,
             duration_s=duration_s,
             warmup_s=self._plan.warmup_s,
             timeout_s=self._plan.timeout_s,
-            server_pid=contestant.server_pid,
-            body_names=contestant.body_names,
+            server_pid=self._plan.contestants[index].server_pid,
+            body_names=found.bodies,
         )
 
     def _progress_of(
@@ -268,17 +279,17 @@ class Comparing:
     async def _look_again(self) -> None:
         """Compares an answer with the first one. A contestant that is gone by now was told of as such."""
         names, first, after = [], [], []
-        for contestant, before in zip(self._plan.contestants, self._answers, strict=True):
+        for contestant, spec, before in zip(self._plan.contestants, self._specs, self._answers, strict=True):
             try:
-                after.append(await asyncio.to_thread(self._shape, contestant))
-            except SetupError:
-                self._notes.append(f"{contestant.name} gives no answer any more at the end of the comparison.")
+                found = await asyncio.to_thread(subject, spec)
+            except SetupError as error:
+                self._notes.append(f"{contestant.name} gives no good answer any more at the end: {error.message}.")
                 continue
+            after.append(_shape(found))
             names.append(contestant.name)
             first.append(before)
         self._notes.extend(changed(names, first, after))
 
-    def _shape(self, contestant: Contestant) -> AnswerShape:
-        body = contestant.bodies[0] if contestant.bodies else None
-        answer = probe(contestant.target, contestant.method, body, contestant.headers, timeout_s=self._plan.timeout_s)
-        return AnswerShape.of(answer.status, answer.content)
+
+def _shape(found: Subject) -> AnswerShape:
+    return AnswerShape.of(found.status, found.answer, "gRPC" if found.method.startswith("gRPC") else "HTTP")
