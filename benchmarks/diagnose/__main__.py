@@ -96,7 +96,7 @@ def _tried(case: Case, change: Change, duration_s: float) -> float:
 def _measured(plan: BenchPlan, load: int) -> tuple[float, float]:
     report = uvloop.run(run_bench(dataclasses.replace(plan, concurrency=(load,)), sample_timelines=False))
     [level] = report.levels
-    return level.requests_per_s, level.latency.mean_s
+    return level.requests_per_s, level.latency.p50_s
 
 
 def _table(outcomes: list[Outcome]) -> Table:

@@ -80,7 +80,15 @@ CASES = (
             folder, "waiting", largest=_number(value, 4), fixed_s=0.020, each_s=0.0025
         ),
     ),
-    Case(name="batch too large", floor="model", stage="batch-too-large", service="BatchTooLarge"),
+    Case(
+        name="batch too large",
+        floor="model",
+        stage="batch-too-large",
+        model="waiting",
+        write=lambda folder, value: write_waiting(
+            folder, "waiting", largest=_number(value, 16), fixed_s=0.010, each_s=0.002, square_s=0.0008
+        ),
+    ),
     Case(name="window too long", floor="scale", stage="window-too-long", service="WindowTooLong"),
     Case(
         name="one instance too few",

@@ -19,23 +19,20 @@ class TritonPythonModel:
         config.set_max_batch_size({largest})
         return config
 
-    def initialize(self, args):
-        time.sleep({start_s})
-
     def execute(self, requests):
-        time.sleep({fixed_s} + {each_s} * len(requests))
+        time.sleep({fixed_s} + {each_s} * len(requests) + {square_s} * len(requests) ** 2)
         rows = [pb_utils.get_input_tensor_by_name(request, "x").as_numpy() for request in requests]
         return [pb_utils.InferenceResponse([pb_utils.Tensor("y", row)]) for row in rows]
 """
 
 
 def write_waiting(
-    root: Path, name: str, *, largest: int, fixed_s: float, each_s: float, instances: int = 1, start_s: float = 0.0
+    root: Path, name: str, *, largest: int, fixed_s: float, each_s: float, square_s: float = 0.0, instances: int = 1
 ) -> None:
-    """A Python model that takes `fixed_s + each_s * n` seconds for n requests and leaves the processor alone."""
+    """A Python model that takes `fixed_s + each_s * n + square_s * n * n` seconds for n requests, and no processor."""
     folder = root / name / "1"
     folder.mkdir(parents=True)
-    source = _WAITING.format(largest=largest, fixed_s=fixed_s, each_s=each_s, start_s=start_s)
+    source = _WAITING.format(largest=largest, fixed_s=fixed_s, each_s=each_s, square_s=square_s)
     (folder / "model.py").write_text(source)
     batching = "batching: {adaptive: false}\n" if largest > 1 else ""
     (root / name / "model.yaml").write_text(f"backend: python\ninstances: {instances}\n{batching}")

@@ -20,15 +20,6 @@ NUMBER = int(VALUE) if VALUE.isdecimal() else 0
 
 
 @trilith.service
-class BatchTooLarge:
-    @trilith.api(batch=trilith.Batch(max_size=NUMBER or 16, max_wait_ms=0))
-    def run(self, x: list[float]) -> list[float]:
-        """An item costs the more the more there are."""
-        time.sleep(0.010 + 0.002 * len(x) + 0.0006 * len(x) ** 2)
-        return x
-
-
-@trilith.service
 class WindowTooLong:
     @trilith.api(batch=trilith.Batch(max_size=64, max_wait_ms=0 if VALUE else 60))
     def run(self, x: list[float]) -> list[float]:

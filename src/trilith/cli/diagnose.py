@@ -40,6 +40,7 @@ def diagnose(
     timeout: str = "30s",
     pid: int | None = None,
     verify: Annotated[bool, Parameter(negative="")] = False,
+    workflow: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[Path | None, OR_DASH] = None,
     html: Path | None = None,
 ) -> int:
@@ -76,6 +77,9 @@ def diagnose(
         Process id of a server on this machine that is not Trilith's; Trilith's is found by itself.
     verify
         Try the first change that a setting can make, on a copy beside the running server: predicted beside measured.
+    workflow
+        Time the other bottleneck, the way from an edit to an answer: give app.py:Name instead of a URL. A copy of its
+        folder is served and edited.
     json
         Write everything to this file as JSON; - is standard output, instead of the text.
     html
@@ -83,6 +87,8 @@ def diagnose(
     """
     from trilith.measure.diagnose import diagnose as run
 
+    if workflow:
+        return _time_workflow(url, json)
     plan = _plan(url, data, duration, warmup, method, header, content_type, timeout, pid)
     if not 1 <= max_load <= _MOST:
         raise InvalidConfig(f"--max-load {max_load}: expected a whole number from 1 to {_MOST}")
@@ -100,6 +106,25 @@ def diagnose(
     if found.evidence.interrupted:
         return 130
     return 1 if found.verdict.floor == "unknown" else 0
+
+
+def _time_workflow(target: str, json: Path | None) -> int:
+    import msgspec
+    from rich.console import Console
+
+    from trilith.measure.diagnose import render_workflow, time_workflow
+
+    try:
+        found = time_workflow(target, on_progress=_progress())
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        _clear()
+    raw = msgspec.json.encode({"schema": "trilith-workflow/1", "slowest": found.slowest, **msgspec.to_builtins(found)})
+    _save(json, msgspec.json.format(raw, indent=2) + b"\n")
+    if json is None or str(json) != "-":
+        Console(highlight=False).print(render_workflow(found))
+    return 0 if found.slowest is not None else 1
 
 
 def _plan(
@@ -148,20 +173,26 @@ def _clear() -> None:
         sys.stderr.flush()
 
 
+def _save(path: Path | None, content: bytes) -> None:
+    """Writes a report to a file, or to standard output."""
+    if path is None:
+        return
+    if str(path) == "-":
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise SetupError(f"{path}: the report cannot be written: {error.strerror}") from error
+
+
 def _write(found: Diagnosis, json: Path | None, html: Path | None) -> None:
     from rich.console import Console
 
     from trilith.measure.diagnose import render, to_html, to_json
 
-    on_output = json is not None and str(json) == "-"
-    if on_output:
-        sys.stdout.buffer.write(to_json(found))
-        sys.stdout.buffer.flush()
-    for path, make in ((None if on_output else json, to_json), (html, lambda each: to_html(each).encode())):
-        if path is not None:
-            try:
-                path.write_bytes(make(found))
-            except OSError as error:
-                raise SetupError(f"{path}: the report cannot be written: {error.strerror}") from error
-    if not on_output:
+    _save(json, to_json(found) if json is not None else b"")
+    _save(html, to_html(found).encode() if html is not None else b"")
+    if json is None or str(json) != "-":
         Console(highlight=False).print(render(found))

@@ -139,6 +139,33 @@ def test_a_machine_that_is_too_noisy_gets_no_verdict(port, capsys):
     assert "too noisy" in capsys.readouterr().out
 
 
+APP = """
+import trilith
+
+
+@trilith.service
+def double(x: float) -> float:
+    return 2 * x
+"""
+
+
+def test_the_way_from_an_edit_to_an_answer_is_timed_on_a_copy(tmp_path, monkeypatch):
+    (tmp_path / "app.py").write_text(APP)
+    monkeypatch.chdir(tmp_path)
+    assert diagnose("app.py:double", workflow=True, json=Path("found.json")) == 0
+    found = json.loads((tmp_path / "found.json").read_bytes())
+    steps = {step["name"]: step for step in found["steps"]}
+    assert steps["install"]["seconds"] is None
+    assert "no requirements.txt" in steps["install"]["note"]
+    assert steps["start to ready"]["seconds"] > 0
+    assert steps["edit to answer"]["seconds"] > 0
+    assert found["slowest"]["name"] in ("start to ready", "edit to answer")
+    assert (tmp_path / "app.py").read_text() == APP
+    assert "app.py:double" not in dict(running_targets())
+    with pytest.raises(InvalidConfig, match=r"expected a file as app.py:Name"):
+        diagnose("http://127.0.0.1:8000/", workflow=True)
+
+
 def test_ctrl_c_shows_what_was_seen(tmp_path):
     with serving() as server:
         process = subprocess.Popen(

@@ -16,6 +16,7 @@ from trilith.measure.diagnose.evidence import Evidence, Level
 from trilith.measure.diagnose.findings.finding import LATENCY, Change
 from trilith.measure.diagnose.verified import Verified
 from trilith.measure.diagnose.waterfall import Bar, Waterfall
+from trilith.measure.diagnose.workflow import Workflow
 from trilith.measure.units import duration
 
 _BAR_CELLS: Final = 30
@@ -55,6 +56,17 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     if diagnosis.verified is not None:
         yield Text(verified_words(diagnosis.verified), style="bold")
     yield Text()
+
+
+def render_workflow(found: Workflow) -> RenderableType:
+    """The slowest step first, then all of them."""
+    table = _table(f"From an edit to an answer: {found.target}")
+    table.add_column("step", no_wrap=True)
+    table.add_column("took", justify="right", no_wrap=True)
+    table.add_column("")
+    for step in found.steps:
+        table.add_row(step.name, "-" if step.seconds is None else duration(step.seconds), escape(step.note))
+    return Group(Text(found.sentence, style="bold"), Text(), table)
 
 
 def _change(change: Change) -> Iterator[Text]:

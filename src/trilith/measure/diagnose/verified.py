@@ -25,7 +25,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gain_of(change: Change, before: tuple[float, float], after: tuple[float, float]) -> float:
-    """The measured gain: `before` and `after` are (throughput a second, mean latency in seconds) at the change's load.
+    """The measured gain; `before` and `after` are (throughput a second, median latency in seconds) at its load.
 
     Raises:
         ValueError: one of them has no throughput.

@@ -99,4 +99,4 @@ def _measured(plan: BenchPlan, load: int) -> tuple[float, float]:
     if report.interrupted or not report.levels:
         raise KeyboardInterrupt
     [level] = report.levels
-    return level.requests_per_s, level.latency.mean_s
+    return level.requests_per_s, level.latency.p50_s

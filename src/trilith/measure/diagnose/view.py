@@ -13,6 +13,7 @@ from trilith.measure.laws import in_system
 
 _NEAR_BEST: Final = 0.9
 _RISES: Final = 1.3
+_SCALES: Final = 0.45
 
 
 class View:
@@ -40,11 +41,22 @@ class View:
 
     @cached_property
     def saturated(self) -> bool:
-        """Whether more load gave no more: the largest one gave less than a third more than any before it."""
+        """Whether more load gave no more.
+
+        The largest load gave less than a third more than any before it, or less than half of what one request alone
+        promises: the second because on a busy machine a level may come out well by luck.
+        """
         if len(self.levels) < 2:
             return False
         *before, last = self.levels
-        return last.requests_per_s < _RISES * max(level.requests_per_s for level in before)
+        rises = last.requests_per_s >= _RISES * max(level.requests_per_s for level in before)
+        return not rises or self.scaling < _SCALES
+
+    @property
+    def scaling(self) -> float:
+        """Throughput at the largest load as a part of what as many requests alone would have; 1.0 is all of it."""
+        promised = self.alone.requests_per_s * self.full.load / self.alone.load
+        return self.full.requests_per_s / promised if promised > 0 else 0.0
 
     @property
     def cores(self) -> int:
@@ -135,6 +147,19 @@ class View:
         if level.runnable is None:
             return False
         return level.runnable + level.generator_cpu + level.generator_wait >= 0.85 * self.cores
+
+    @cached_property
+    def cores_got(self) -> float:
+        """The part of the cores that the server wanted and got, 0 to 1: other programs take the rest."""
+        level = self.full
+        used = sum(process.cpu for process in level.processes)
+        return used / level.runnable if level.runnable else 1.0
+
+    def more_processes(self, factor: float) -> float:
+        """How many times the throughput so many times the processes give, as far as there are cores for them."""
+        ceiling = self.cpu_ceiling()
+        gain = factor if ceiling is None else min(factor, ceiling / max(1e-9, self.best.requests_per_s))
+        return 1 + max(0.0, gain - 1) * self.cores_got
 
     def cpu_ceiling(self, cpu_factor: float = 1.0) -> float | None:
         """The most requests a second that the cores can give, generator included; None when not readable."""

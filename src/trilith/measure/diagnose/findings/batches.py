@@ -20,7 +20,10 @@ _FURTHEST: Final = 4
 
 
 def curve(view: View, station: Station) -> list[BatchPoint]:
-    """What batches of each size took, over all levels: the same size at several loads is joined."""
+    """What batches of each size took, over all levels.
+
+    Of a size that was seen at several loads the quickest mean counts: what disturbs a batch only makes it longer.
+    """
     joined: dict[float, list[BatchPoint]] = {}
     for level in view.levels:
         seen = level.station(station.kind, station.name)
@@ -29,7 +32,8 @@ def curve(view: View, station: Station) -> list[BatchPoint]:
     found = []
     for size, points in sorted(joined.items()):
         count = sum(point.count for point in points)
-        seconds = sum(point.seconds * point.count for point in points) / count
+        enough = [point for point in points if 5 * point.count >= count]
+        seconds = min(point.seconds for point in enough)
         found.append(BatchPoint(size=size, seconds=seconds, count=count))
     return found
 

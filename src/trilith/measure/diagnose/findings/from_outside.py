@@ -49,8 +49,7 @@ def seen_from_outside(view: View) -> Iterator[Finding]:
             Change(what="Make what it computes cheaper, or add cores; more processes give nothing.", load=level.load),
         )
     elif 0.75 <= busiest.runnable <= 1.4 and busiest.runnable > 0.6 * wanted:
-        ceiling = view.cpu_ceiling()
-        gain = min(2.0, (ceiling or 2 * view.best.requests_per_s) / max(1e-9, view.best.requests_per_s))
+        gain = view.more_processes(2.0)
         waits = (
             f", and {busiest.lock_wait:.1f} of its threads wait for the interpreter's lock" if busiest.lock_wait else ""
         )

@@ -10,7 +10,6 @@ from trilith.measure.diagnose.view import View
 
 _GENERATOR_FULL: Final = 0.85
 _SERVER_FULL: Final = 0.9
-_SCALES: Final = 0.45
 
 
 def client_bound(view: View) -> Iterator[Finding]:
@@ -51,9 +50,6 @@ def room(view: View) -> Iterator[Finding]:
     if view.saturated or len(view.levels) < 2:
         return
     alone, last = view.alone, view.full
-    scales = last.requests_per_s / alone.requests_per_s / (last.load / alone.load)
-    if scales < _SCALES:
-        return
     law = view.evidence.scalability
     ceiling = (
         f" The scalability law puts the ceiling at {law.ceiling_per_s:,.0f} a second."

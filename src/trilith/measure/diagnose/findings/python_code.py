@@ -60,7 +60,7 @@ def interpreter_lock(view: View) -> Iterator[Finding]:
         )
         ceiling = view.cpu_ceiling()
         more = max(2, station.servers * 2)
-        bound = min(more / station.servers, (ceiling or 2 * level.requests_per_s) / max(1e-9, level.requests_per_s))
+        bound = view.more_processes(more / station.servers)
         yield Finding(
             floor=PYTHON_FLOOR,
             stage="interpreter-lock",
@@ -183,9 +183,7 @@ def blocked_loop(view: View) -> Iterator[Finding]:
                     what=f"Give {station.name} more replicas: its method computes in Python, which threads do not"
                     f" speed up.",
                     load=level.load,
-                    gain=around(
-                        min(2.0, (view.cpu_ceiling() or 0.0) / max(1e-9, level.requests_per_s) or 2.0), below=0.25
-                    ),
+                    gain=around(view.more_processes(2.0), below=0.25),
                     settings={f"{station.name}.replicas": 2 * station.servers},
                     why="A second process has a loop of its own.",
                 ),

@@ -62,7 +62,7 @@ def window_too_long(view: View) -> Iterator[Finding]:
                     f" is free.",
                     metric=LATENCY,
                     load=level.load,
-                    gain=around(1 / max(0.02, 1 - waits)),
+                    gain=around(1 / max(0.02, 1 - held_s / max(held_s, level.latency.p50_s))),
                     settings={f"models.{station.name}.{key}": value for key, value in setting.items()}
                     if station.kind == "model"
                     else setting,
