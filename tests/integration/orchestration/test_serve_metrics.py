@@ -10,7 +10,8 @@ import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
 PAGE = Path(__file__).parents[3] / "docs" / "orchestration.md"
-BESIDE = ("trilith_access_", "trilith_data_log_", "trilith_traces_")  # they come with keys, data logs, traces
+# They come with keys, data logs, traces, and a method that holds its loop.
+BESIDE = ("trilith_access_", "trilith_data_log_", "trilith_traces_", "trilith_loop_held_")
 CODE = re.compile(r"`([^`]+)`")
 APP = """
 from collections.abc import AsyncIterator

@@ -294,7 +294,7 @@ class GrpcConnection(asyncio.Protocol):
         for call in list(self._calls.values()):
             if call.stream_id in self._calls:  # an earlier one's `on_cancel` may have answered this one
                 self._sender.cut_short(call, error)
-        self._writer.close()
+        self._writer.close(linger=True)  # its client may be saying how much it has read
 
     def abort(self) -> None:
         """Drops the socket with what is unwritten."""
