@@ -9,7 +9,6 @@ Rule 3: exit status 0: measured; 1: no request succeeded; 130: interrupted. A wr
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +17,7 @@ from cyclopts import Parameter
 from trilith.cli.bench_options import (
     OR_DASH,
     existing,
+    of_scenario,
     parse_concurrency,
     parse_duration_s,
     parse_headers,
@@ -29,13 +29,14 @@ from trilith.cli.bench_output import ProgressLine, write_report
 from trilith.errors import InvalidConfig, SetupError
 
 if TYPE_CHECKING:
-    from trilith.measure import BenchPlan
+    from trilith.measure import BenchPlan, BenchReport
 
 
 def bench(
-    url: str,
+    url: str = "",
     /,
     *,
+    scenario: Path | None = None,
     data: Annotated[tuple[str | Path, ...], Parameter(negative="")] = (),  # text; Path has shells complete file names
     concurrency: str = "1,8,32",
     rate: str | None = None,
@@ -62,6 +63,7 @@ def bench(
     pid: int | None = None,
     json: Annotated[Path | None, OR_DASH] = None,
     csv: Annotated[Path | None, OR_DASH] = None,
+    html: Annotated[Path | None, OR_DASH] = None,
 ) -> int:
     """Measure an endpoint under load, and show which floor takes the time.
 
@@ -72,7 +74,9 @@ def bench(
     ----------
     url
         The endpoint: http://127.0.0.1:8000/read, or grpc://127.0.0.1:8001/package.Service/Method. With --model
-        the server alone.
+        the server alone. With --scenario the server for targets that are given as paths.
+    scenario
+        A YAML file with several targets, their weights and phases of load.
     data
         A file to send, or JSON text; for gRPC the JSON of a request message. Give it several times to send
         several in turn. Without it a body is made by what the server's /openapi.json says of the endpoint,
@@ -129,13 +133,13 @@ def bench(
         Write the whole report to this file as JSON; - is standard output, instead of the table.
     csv
         Write one line a level to this file; - is standard output, instead of the table.
+    html
+        Write a page with plots to this file, which needs nothing else; - is standard output.
     """
-    from trilith.measure import BenchPlan, Slo, SubjectSpec, Target, parse_shapes, subject
+    from trilith.measure import BenchPlan, Slo, SubjectSpec, Target, parse_shapes, plan_for, subject
 
     if rate is not None and replay is not None:
         raise InvalidConfig("--rate and --replay each say when requests are sent; give one of them")
-    if search and slo is None:
-        raise InvalidConfig("--search looks for the highest rate that keeps a promise: give --slo too, like --slo 80ms")
     if not 0 < precision <= 1 or replay_speed <= 0 or not 1 <= in_flight <= 10_000:
         raise InvalidConfig("--precision must be above 0 and at most 1, --replay-speed above 0, --in-flight 1 to 10000")
     if not 0 <= connections <= 1000 or (model is None and (shape or model_version or input_data != "random")):
@@ -174,24 +178,29 @@ def bench(
         timeout_s=spec.timeout_s,
         server_pid=existing(pid),
     )
+    specs: tuple[SubjectSpec, ...] = (spec,)
+    if scenario is not None:
+        specs, levels = of_scenario(scenario, spec, levels)
+    elif not url:
+        raise InvalidConfig("expected a URL, or --scenario FILE")
+    if search and levels.slo is None:
+        raise InvalidConfig("--search looks for the highest rate that keeps a promise: give --slo too, like --slo 80ms")
     try:
-        found = subject(spec)
-        plan = replace(
-            levels,
-            target=found.target,
-            url=found.url,
-            method=found.method,
-            body_names=found.bodies,
-            traffic=(found.traffic,),
-        )
-        return _measure(plan, json, csv, with_timelines=found.has_timeline)
+        found = [subject(each) for each in specs]
+        plan = plan_for(levels, found, name=str(scenario or ""))
+        report = _measure(plan, with_timelines=any(each.has_timeline for each in found))
     except ProcessLookupError as error:
         raise SetupError(f"--pid {pid}: the process ended while it was measured") from error
     except KeyboardInterrupt:
+        print("trilith: interrupted before the load began: nothing was measured", file=sys.stderr)  # noqa: T201
         return 130
+    write_report(report, json=json, csv=csv, html=html)
+    if report.interrupted:
+        return 130
+    return 1 if report.none_succeeded else 0
 
 
-def _measure(plan: BenchPlan, json: Path | None, csv: Path | None, *, with_timelines: bool) -> int:
+def _measure(plan: BenchPlan, *, with_timelines: bool) -> BenchReport:
     import uvloop
 
     from trilith.measure import run_bench
@@ -200,7 +209,4 @@ def _measure(plan: BenchPlan, json: Path | None, csv: Path | None, *, with_timel
     report = uvloop.run(run_bench(plan, sample_timelines=with_timelines, on_progress=progress))
     if progress is not None:
         progress.clear()
-    write_report(report, json=json, csv=csv)
-    if report.interrupted:
-        return 130
-    return 1 if report.none_succeeded else 0
+    return report

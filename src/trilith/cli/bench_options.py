@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,7 @@ from cyclopts import Parameter
 from trilith.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from trilith.measure import Body, Target
+    from trilith.measure import BenchPlan, Body, SubjectSpec, Target
 
 
 def _file_or_dash(_: object, value: Path | None) -> None:
@@ -132,3 +133,28 @@ def existing(pid: int | None) -> int | None:
     if pid is not None and not process_tree(pid):
         raise InvalidConfig(f"--pid {pid}: there is no such process on this machine")
     return pid
+
+
+def of_scenario(path: Path, spec: SubjectSpec, levels: BenchPlan) -> tuple[tuple[SubjectSpec, ...], BenchPlan]:
+    """The targets and levels of a scenario file; what it leaves out is the command line's.
+
+    Raises:
+        InvalidConfig: the file is wrong, or an option says what the file says.
+    """
+    from trilith.measure import read_scenario
+
+    if spec.data or spec.model or spec.proto or spec.headers or spec.method:
+        raise InvalidConfig(
+            "--scenario: its targets say what is sent; --data, --model, --proto, --header, --method are theirs"
+        )
+    read = read_scenario(path, spec.url, duration_s=levels.duration_s, timeout_s=spec.timeout_s, seed=levels.seed)
+    if read.levels and (levels.rates_per_s or levels.recording or levels.search):
+        raise InvalidConfig(f"--scenario {path}: its phases say how much load; without --rate, --replay and --search")
+    levels = replace(
+        levels,
+        levels=read.levels,
+        slo=levels.slo or read.slo,
+        seed=levels.seed if read.seed is None else read.seed,
+        timeout_s=read.timeout_s,
+    )
+    return read.specs, levels

@@ -5,7 +5,9 @@ Rule: the result goes to standard output, progress and notices to standard error
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -43,20 +45,34 @@ class ProgressLine:
         sys.stderr.flush()
 
 
-def write_report(report: BenchReport, *, json: Path | None = None, csv: Path | None = None) -> None:
+def write_report(
+    report: BenchReport, *, json: Path | None = None, csv: Path | None = None, html: Path | None = None
+) -> None:
     """Writes the files that are wanted, and the tables unless one of them goes to standard output.
 
     Raises:
         SetupError: a file cannot be written.
     """
+    # A second Ctrl-C does not cut the report short that the first one asked for.
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main else None
+    try:
+        _write(report, json, csv, html)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def _write(report: BenchReport, json: Path | None, csv: Path | None, html: Path | None) -> None:
     from rich.console import Console
 
-    from trilith.measure import render, to_csv, to_json
+    from trilith.measure import render, to_csv, to_html, to_json
 
     table_wanted = True
     for path, content in (
         (json, to_json(report) if json is not None else b""),
         (csv, to_csv(report).encode() if csv is not None else b""),
+        (html, to_html(report).encode() if html is not None else b""),
     ):
         if path is None:
             continue

@@ -9,6 +9,7 @@ from trilith.measure.breakdown_table import breakdown_table
 from trilith.measure.conditions import read_conditions
 from trilith.measure.export import to_csv, to_json
 from trilith.measure.histogram import DurationHistogram, DurationSummary
+from trilith.measure.html_report import to_html
 from trilith.measure.levels import LevelPlan, closed_level, open_level
 from trilith.measure.load import Body, Target, TimelineSample
 from trilith.measure.load.arrivals import read_recording
@@ -19,6 +20,7 @@ from trilith.measure.process_tree import ProcessSample, cpu_seconds, process_tre
 from trilith.measure.rate_search import RateFound, RateSearch
 from trilith.measure.report import render
 from trilith.measure.results import BenchReport, LevelResult
+from trilith.measure.scenario import Scenario, read_scenario
 from trilith.measure.seconds import SecondFigures
 from trilith.measure.slo import Slo, SloResult, parse_time_s
 from trilith.measure.stability import Stability, stability
@@ -32,9 +34,13 @@ from trilith.measure.statistics import (
     rounds_needed,
     too_noisy,
 )
-from trilith.measure.subject import Subject, SubjectSpec, read_bodies, subject
+from trilith.measure.subject import Subject, SubjectSpec, plan_for, read_bodies, subject
 
 __all__ = [
+    "to_html",
+    "plan_for",
+    "read_scenario",
+    "Scenario",
     "parse_shapes",
     "subject",
     "read_bodies",

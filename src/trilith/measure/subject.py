@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -118,6 +118,26 @@ def subject(spec: SubjectSpec) -> Subject:
             f"--proto is for gRPC, and {spec.url!r} is HTTP; expected grpc://HOST:PORT/package.Service/Method"
         )
     return _oip_http(spec) if spec.model else _http(spec)
+
+
+def plan_for(levels: BenchPlan, subjects: Sequence[Subject], *, name: str = "") -> BenchPlan:
+    """A plan's levels, with these targets instead of its own.
+
+    Args:
+        levels: the plan.
+        subjects: one or several.
+        name: what the report calls several.
+    """
+    first = subjects[0]
+    several = len(subjects) > 1
+    return replace(
+        levels,
+        target=first.target,
+        url=name if several else first.url,
+        method="" if several else first.method,
+        body_names=() if several else first.bodies,
+        traffic=tuple(each.traffic for each in subjects),
+    )
 
 
 def read_bodies(data: tuple[str, ...], content_type: str) -> tuple[tuple[Body, ...], tuple[str, ...]]:

@@ -81,7 +81,7 @@ class Drive(ABC):
         self._next_sample_at = 0.0
         self._kept: list[list[KeptTimeline]] = [[] for _ in self._stations]
         self._running = False
-        self._recorder = Recorder(ended_at=-math.inf)  # of the warm-up: no slices
+        self._recorder = Recorder(ended_at=-math.inf, targets=self._no_counts())  # of the warm-up: no slices
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
@@ -138,7 +138,7 @@ class Drive(ABC):
             slice_s=_slice_s(plan.duration_s),
             ended_at=measured_from + plan.duration_s,
             slo_s=plan.slo_s,
-            targets=[TargetCounts() for _ in self._stations] if self._several else [],
+            targets=self._no_counts(),
         )
         await self._pass_time(measured_from, plan.duration_s, began_at)
         elapsed_s = time.perf_counter() - measured_from
@@ -146,6 +146,9 @@ class Drive(ABC):
         recorder.received_bytes = self._read_bytes() - read_before
         recorder.connections = self._opened() - opened_before
         return meter.stop(spun=self._spins), elapsed_s
+
+    def _no_counts(self) -> list[TargetCounts]:
+        return [TargetCounts() for _ in self._stations] if self._several else []
 
     # ---- what the two loops do in their own way ----
 
