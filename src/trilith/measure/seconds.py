@@ -53,6 +53,9 @@ class Sureness:
     stability: Stability | None = None
 
 
+_SLIVER: Final = 0.05
+"""What is left of a second, when a level took a moment longer than it should, is none of its own."""
+
 NOT_SURE: Final = Sureness()
 """Nothing is known: the level is too short."""
 
@@ -62,7 +65,7 @@ def seconds_of(recorder: Recorder, elapsed_s: float) -> tuple[SecondFigures, ...
     per_second = max(1, round(1.0 / recorder.slice_s))
     length_s = per_second * recorder.slice_s
     found = []
-    for index in range(max(1, math.ceil(elapsed_s / length_s - 1e-6)) if elapsed_s > 0 else 0):
+    for index in range(max(1, math.ceil(elapsed_s / length_s - _SLIVER)) if elapsed_s > 0 else 0):
         pieces = recorder.slices[index * per_second : (index + 1) * per_second]
         merged = _merged(pieces)
         own_s = min(length_s, elapsed_s - index * length_s)

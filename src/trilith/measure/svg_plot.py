@@ -14,7 +14,7 @@ from typing import Final
 
 WIDTH: Final = 640
 HEIGHT: Final = 280
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 28, 16, 40
 _COLOURS: Final = 8
 """`.c0` to `.c7` in the style sheet of the page."""
 
