@@ -80,7 +80,8 @@ def _show(reports: list[ServerReport]) -> None:
             table = Table("model", "version", "state", "pid", "", box=None)
             for model in found.models:
                 pids = ", ".join(str(pid) if pid else "starting" for pid in model.processes)
-                table.add_row(model.name, model.version, model.state, pids, model.reason)
+                name = f"{model.name} of {model.namespace}" if model.namespace else model.name
+                table.add_row(name, model.version, model.state, pids, model.reason)
             console.print(table)
 
 

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from trilith.runtime.kept import Model
-from trilith.runtime.naming import name_of
+from trilith.runtime.naming import name_of, shown
 from trilith.runtime.overrides import HOLDER_PREFIX, Override
 
 _log: Final = logging.getLogger("trilith.runtime")
@@ -91,7 +91,7 @@ class LoadMemory:
                     return
                 await asyncio.to_thread(_write, self.folder, entry)
             except OSError as error:
-                _log.error("the load of model '%s' cannot be remembered: %s", name, error)
+                _log.error("the load of model %s cannot be remembered: %s", shown(name), error)
                 return
             self._written[name] = entry
 

@@ -37,7 +37,7 @@ def model_rows(runtime: Runtime) -> list[ModelRow]:
     """One row a model version, by name and version."""
     return [
         ModelRow(
-            name=model.name,
+            name=model.name if not model.namespace else f"{model.name} of {model.namespace}",
             version=model.version,
             backend=model.backend,
             instances=model.config.instances.count,

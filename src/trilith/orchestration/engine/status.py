@@ -56,6 +56,7 @@ def status_document(
             state=str(model.state),
             reason=model.reason,
             processes=list(runtime.processes(model.name, model.version, model.namespace)),
+            namespace=model.namespace,
         )
         for model in runtime.models()
     ]

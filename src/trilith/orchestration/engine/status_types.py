@@ -47,6 +47,7 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One model version of the node's runtime.
 
     `processes` are the process ids of its instances, where each has one of its own; 0 for one that is being started.
+    `namespace` is the repository that it is of, where those are namespaces.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     reason: str
     processes: list[int] = []
+    namespace: str = ""
 
 
 class LoadStatus(msgspec.Struct, frozen=True, kw_only=True):
