@@ -19,7 +19,7 @@ from trilith.measure.diagnose.ladder import level_seconds, next_load
 from trilith.measure.diagnose.memory import cache_bytes, copy_bytes_per_s, touched_bytes
 from trilith.measure.diagnose.noise import read_noise
 from trilith.measure.diagnose.server_view import Snapshot, read_snapshot, server_at, stations_between
-from trilith.measure.diagnose.threads import can_read, read_threads, use_between, waits_for_lock
+from trilith.measure.diagnose.threads import can_read, interpreter_data, read_threads, use_between, waits_for_lock
 from trilith.measure.load.outcome import LoadOutcome
 from trilith.measure.load.recorder import TimelineSample
 from trilith.measure.process_tree import process_tree
@@ -66,9 +66,10 @@ class Watch:
         return {pid: sum(seen) / len(seen) for pid, seen in self._seen.items() if seen}
 
     def _look(self) -> None:
+        places = {pid: interpreter_data(pid) for pid in self._pids}
         while not self._stop.wait(_LOOK_S):
-            for pid in self._pids:
-                waiting = waits_for_lock(pid)
+            for pid, data in places.items():
+                waiting = waits_for_lock(pid, data)
                 if waiting is not None:
                     self._seen[pid].append(waiting)
 

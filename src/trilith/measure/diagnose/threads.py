@@ -85,12 +85,38 @@ def use_between(
     return tuple(sorted(processes, key=lambda each: -each.runnable))
 
 
-def waits_for_lock(pid: int) -> int | None:
+def interpreter_data(pid: int) -> tuple[range, ...]:
+    """Where the variables of a process's CPython lie, the interpreter's lock among them; () when that is not readable.
+
+    The lock is a part of the interpreter's static state; the locks of programs and libraries are on the heap.
+    """
+    found = []
+    try:
+        lines = (_PROC / str(pid) / "maps").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ()
+    for line in lines:
+        place, rights, *rest = line.split(maxsplit=5)
+        name = rest[-1].rpartition("/")[2] if len(rest) == 4 else ""
+        if "w" in rights and name.startswith(("python", "libpython")):
+            first, _, past = place.partition("-")
+            found.append(range(int(first, 16), int(past, 16)))
+    return tuple(found)
+
+
+def waits_for_lock(pid: int, data: tuple[range, ...]) -> int | None:
     """How many threads of a CPython process wait for the interpreter's lock now; None when that is not readable.
 
-    Such a thread waits on a futex for a limited time (5 ms, `sys.getswitchinterval`); one that waits for work to come
-    waits without a limit. The kernel tells that to the process's owner, unless it forbids tracing.
+    Such a thread waits on a futex of the interpreter's own for a limited time (5 ms, `sys.getswitchinterval`); who
+    waits for something else has a futex elsewhere. The kernel tells that to the process's owner, unless it forbids
+    tracing.
+
+    Args:
+        pid: the process.
+        data: see `interpreter_data`.
     """
+    if not data:
+        return None
     waiting = 0
     try:
         for task in (_PROC / str(pid) / "task").iterdir():
@@ -100,7 +126,8 @@ def waits_for_lock(pid: int) -> int | None:
                 continue
             # number, futex address, operation, value, time limit: a wait that has a limit
             if len(fields) > 4 and fields[0] in (_FUTEX, _FUTEX_ARM) and int(fields[4], 16):
-                waiting += 1
+                address = int(fields[1], 16)
+                waiting += any(address in each for each in data)
     except OSError:
         return None
     return waiting
