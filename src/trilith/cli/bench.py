@@ -182,7 +182,7 @@ def bench(
     if scenario is not None:
         specs, levels = of_scenario(scenario, spec, levels)
     elif not url:
-        raise InvalidConfig("expected a URL, or --scenario FILE")
+        raise InvalidConfig("expected a URL, or --scenario FILE; `trilith bench --help` lists what there is")
     if search and levels.slo is None:
         raise InvalidConfig("--search looks for the highest rate that keeps a promise: give --slo too, like --slo 80ms")
     try:
