@@ -14,8 +14,19 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from PIL import Image
+from pydantic import BaseModel, Field
 
 import trilith
+
+
+class Line(BaseModel):
+    text: str = Field(description="what is wanted", max_length=9)
+
+
+class Order(BaseModel):
+    count: int = Field(ge=2)
+    lines: list[Line] = []
+    note: str | None = None
 
 
 @trilith.service
@@ -64,6 +75,10 @@ class Page:
         return file.stat().st_size
 
     @trilith.api
+    def order(self, order: Order) -> int:
+        return order.count
+
+    @trilith.api
     def fail(self) -> int:
         raise ValueError("secret")
 '''
@@ -101,6 +116,10 @@ def test_every_method_can_be_tried(serve, tmp_path):
     assert len(found["both"]["pictures"]) == 1
     assert "a text" in found["both"]["text"]
     assert found["size"]["text"].startswith("200 OK")
+    assert found["order"]["text"].endswith("2")
+    assert "order.countintegerrequiredat least 2" in found["order"]["card"]
+    assert "order.lines[].textstringrequiredwhat is wanted; length at most 9" in found["order"]["card"]
+    assert found["order"]["card"].startswith("POST/orderParameters")  # its name once
     assert found["fail"]["text"].startswith("500 ")
     assert "a stream of" in found["count"]["card"]
     assert {name: each["unnamed"] for name, each in found.items()} == dict.fromkeys(found, 0)
