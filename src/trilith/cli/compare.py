@@ -47,6 +47,7 @@ def compare(
     timeout: str = "30s",
     pid: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     json: Annotated[Path | None, OR_DASH] = None,
+    html: Path | None = None,
 ) -> int:
     """Compare endpoints under the same load: by how much is one better, and how sure is that?
 
@@ -94,6 +95,8 @@ def compare(
         NAME=PID: process id of a target's server on this machine: its CPU time a request is compared too.
     json
         Write the whole comparison to this file as JSON; - is standard output, instead of the tables.
+    html
+        Write it to this file as one page, with the ratios and their intervals as a picture.
     """
     from trilith.measure import SubjectSpec, parse_shapes
     from trilith.measure.compare import ComparePlan, Contestant
@@ -129,7 +132,7 @@ def compare(
         )
         for name, url in named
     )
-    return _run(plan, specs, json)
+    return _run(plan, specs, json, html)
 
 
 def parse_share(option: str, text: str) -> float:
@@ -169,7 +172,7 @@ def _path(text: str | None) -> Path | None:
     return None if text is None else Path(text)
 
 
-def _run(plan: ComparePlan, specs: Sequence[SubjectSpec], json: Path | None) -> int:
+def _run(plan: ComparePlan, specs: Sequence[SubjectSpec], json: Path | None, html: Path | None) -> int:
     import uvloop
 
     from trilith.measure.compare import Comparing
@@ -187,7 +190,7 @@ def _run(plan: ComparePlan, specs: Sequence[SubjectSpec], json: Path | None) -> 
         if progress is not None:
             progress.clear()
     report = comparing.report()
-    _write(report, json)
+    _write(report, json, html)
     if report.interrupted:
         return 130
     return 0 if report.rounds else 1
@@ -220,19 +223,24 @@ class _ProgressLine:
         sys.stderr.flush()
 
 
-def _write(report: CompareReport, json: Path | None) -> None:
+def _write(report: CompareReport, json: Path | None, html: Path | None) -> None:
     from rich.console import Console
 
-    from trilith.measure.compare import comparison_to_json, render_comparison
+    from trilith.measure.compare import comparison_to_html, comparison_to_json, render_comparison
 
+    if html is not None:
+        _store(html, comparison_to_html(report).encode())
+    if json is not None and str(json) == "-":
+        sys.stdout.buffer.write(comparison_to_json(report))
+        sys.stdout.buffer.flush()
+        return
     if json is not None:
-        content = comparison_to_json(report)
-        if str(json) == "-":
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
-            return
-        try:
-            json.write_bytes(content)
-        except OSError as error:
-            raise SetupError(f"{json}: the report cannot be written: {error.strerror}") from error
+        _store(json, comparison_to_json(report))
     Console(highlight=False).print(render_comparison(report))
+
+
+def _store(file: Path, content: bytes) -> None:
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise SetupError(f"{file}: the report cannot be written: {error.strerror}") from error

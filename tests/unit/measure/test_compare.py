@@ -4,7 +4,9 @@ import io
 import json
 import math
 import random
+import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,14 @@ from rich.console import Console
 from trilith.errors import InvalidConfig
 from trilith.measure.attribution import SpanKey
 from trilith.measure.breakdown import Breakdown, FloorTimes, SpanTimes
-from trilith.measure.compare import ComparePlan, CompareReport, Contestant, comparison_to_json, render_comparison
+from trilith.measure.compare import (
+    ComparePlan,
+    CompareReport,
+    Contestant,
+    comparison_to_html,
+    comparison_to_json,
+    render_comparison,
+)
 from trilith.measure.compare.answers import AnswerShape, changed, differing
 from trilith.measure.compare.findings import compare_rounds, doubts, standings_of
 from trilith.measure.compare.plan import fitting_round_s, order_of
@@ -236,6 +245,8 @@ def test_doubts_are_told():
     assert doubts_of(fine, fine) == ""
     limited = doubts_of(fine, scattered(100, 2, errors={"status 429": 900}))
     assert "B turns requests away" in limited
+    over_grpc = doubts_of(fine, scattered(100, 2, errors={"grpc-status 8 (RESOURCE_EXHAUSTED)": 900}))
+    assert "B turns requests away" in over_grpc
     assert "9,000 x status 429" in limited
     assert "only good answers count" in doubts_of(fine, scattered(100, 2, errors={"status 500": 900}))
     assert "SPOILED" in doubts_of(fine, scattered(100, 2, cpu_share=0.95))
@@ -308,11 +319,24 @@ def test_the_tables_have_ratio_and_place():
     assert "better" in text
 
 
+@given(st.floats(0.001, 1000), st.floats(0, 3), st.integers(0, 100))
+@settings(max_examples=4)
+def test_the_page_shows_every_ratio_within_its_axis(ratio, noise, seed):
+    levels = scattered(100, seed, 4, noise=noise), scattered(100 * ratio, seed + 1, 4, noise=noise)
+    page = comparison_to_html(report_of(rounds_of(*levels)))
+    centres = [float(at) for at in re.findall(r'circle cx="([^"]+)"', page)]
+    assert len(centres) == 5
+    assert all(130 <= at <= 470 for at in centres)
+    ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
+    assert "http" not in page.replace("http://127.0.0.1:1/x", "")
+
+
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_a_partial_result_is_readable(count):
     report = report_of(rounds_of(scattered(100, 1, rounds=count), scattered(150, 2, rounds=count)), interrupted=True)
     text = shown(report)
     assert f"Interrupted after {count} whole round" in text
+    assert "a comparison" in comparison_to_html(report)
     document = json.loads(comparison_to_json(report))
     assert document["interrupted"] is True
     assert len(document["rounds"]) == count

@@ -189,7 +189,7 @@ def _failures(standing: Standing) -> Iterator[str]:
         return
     kinds = ", ".join(f"{count:,} x {kind}" for kind, count in standing.errors.items())
     yield f"{standing.name}: {standing.failed:,} failed requests ({share:.1%}): {kinds}."
-    limited = sum(count for kind, count in standing.errors.items() if kind.startswith(_LIMITED))
+    limited = sum(count for kind, count in standing.errors.items() if any(word in kind for word in _LIMITED))
     if limited > standing.failed / 2 and share > _FAILED_SHARE:
         yield (
             f"{standing.name} turns requests away: its throughput is what its limit allows, not what it could do. Raise"

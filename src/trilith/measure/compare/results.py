@@ -88,7 +88,21 @@ CPU: Final = Metric(
     fewest_answers=1,
     value=lambda level: level.server_cpu_per_request_s,
 )
-METRICS: Final = (THROUGHPUT, MEAN, P50, P90, P99, CPU)
+FIRST_ITEM: Final = Metric(
+    key="first_item",
+    title="first item",
+    more_is_better=False,
+    fewest_answers=1,
+    value=lambda level: level.stream.first_item.p50_s if level.stream is not None else None,
+)
+ITEMS: Final = Metric(
+    key="items",
+    title="items a second",
+    more_is_better=True,
+    fewest_answers=1,
+    value=lambda level: level.stream.items_per_s if level.stream is not None else None,
+)
+METRICS: Final = (THROUGHPUT, MEAN, P50, P90, P99, FIRST_ITEM, ITEMS, CPU)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
