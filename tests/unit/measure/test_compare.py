@@ -253,6 +253,7 @@ def test_doubts_are_told():
     assert "changed their size" in doubts_of(fine, [*fine[:9], level(100, received_bytes=300_000)])
     silent = level(100, count=0, errors={"connection refused": 3})
     assert "no good answer in 1 of 10 rounds" in doubts_of(fine, [*fine[:9], silent])
+    assert "drifted" not in doubts_of(scattered(100, 2, noise=0.3), scattered(100, 3, noise=0.3))
     rising = [level(100 * 1.1**number) for number in range(10)]
     assert "A drifted" in doubts_of(rising, rising)
 

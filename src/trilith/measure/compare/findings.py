@@ -6,6 +6,7 @@ Rule 2: doubts are found here, not by the reader: failures, limits, a generator 
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -43,6 +44,7 @@ _FAILED_SHARE: Final = 0.01
 _LIMITED: Final = ("status 429", "status 503", "RESOURCE_EXHAUSTED")
 _DRIFT: Final = 0.2
 _ENOUGH_FOR_DRIFT: Final = 6
+_NOT_BY_CHANCE: Final = 3
 _SIZE_CHANGE: Final = 1.2
 _POOLED_FACTOR: Final = 2  # a tail of all rounds takes more answers than one of each: no round repeats it
 
@@ -156,7 +158,7 @@ def doubts(rounds: Sequence[Round], standings: Sequence[Standing]) -> Iterator[s
         if silent:
             yield f"{standing.name}: no good answer in {silent} of {len(levels)} rounds; these count for nothing."
         yield from _sizes(standing.name, levels)
-        if standing.noise is not None and abs(standing.noise.drift) > _DRIFT and len(levels) >= _ENOUGH_FOR_DRIFT:
+        if standing.noise is not None and len(levels) >= _ENOUGH_FOR_DRIFT and _drifted(standing.noise, len(levels)):
             yield (
                 f"{standing.name} drifted by {standing.noise.drift:+.0%} from the first round to the last. Rounds take"
                 " out what all share; a server that changes by itself is another matter."
@@ -181,6 +183,12 @@ def _value(level: LevelResult, metric: Metric) -> float | None:
 def _noise(levels: Sequence[LevelResult]) -> Noise | None:
     rates = [level.requests_per_s for level in levels if level.requests_per_s > 0]
     return noise_of(rates) if len(rates) >= 2 else None
+
+
+def _drifted(noise: Noise, rounds: int) -> bool:
+    """Whether a drift matters and is more than the slope that noise of this size has by chance."""
+    by_chance = math.log1p(noise.step) * math.sqrt(12 / rounds)  # one standard deviation, of the line's two ends
+    return abs(noise.drift) > _DRIFT and abs(math.log1p(noise.drift)) > _NOT_BY_CHANCE * by_chance
 
 
 def _failures(standing: Standing) -> Iterator[str]:
