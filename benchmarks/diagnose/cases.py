@@ -49,7 +49,7 @@ def _threads(threads: int, instances: int, *, spinning: bool = False) -> str:
 
 def _cold(folder: Path, _: str) -> None:
     for name in ("cold-one", "cold-two"):
-        write_computing(folder, name, layers=4)
+        write_computing(folder, name, layers=2, width=2048, rows=1)  # quick to run, slow to load
 
 
 CASES = (

@@ -9,7 +9,7 @@ from trilith.measure.diagnose.findings.finding import CLIENT_FLOOR, NO_FLOOR, Ch
 from trilith.measure.diagnose.view import View
 
 _GENERATOR_FULL: Final = 0.85
-_SERVER_FULL: Final = 0.9
+_LESS: Final = 0.7
 
 
 def client_bound(view: View) -> Iterator[Finding]:
@@ -18,8 +18,10 @@ def client_bound(view: View) -> Iterator[Finding]:
     wanted = level.generator_cpu + level.generator_wait
     if wanted < _GENERATOR_FULL or (not view.saturated and level.generator_cpu < _GENERATOR_FULL):
         return
-    busiest = max((process.runnable for process in level.processes), default=0.0)
-    if busiest >= min(_SERVER_FULL, wanted) or level.generator_cpu < 0.25 * wanted:
+    # Both compute on one core each: the one that needs more of it for a request is full first, however busy the
+    # machine is. What both waited for says nothing of that.
+    busiest = max((process.cpu for process in level.processes), default=0.0)
+    if busiest >= _LESS * level.generator_cpu or level.generator_cpu < 0.1 * wanted:
         return
     yield Finding(
         floor=CLIENT_FLOOR,
@@ -29,7 +31,7 @@ def client_bound(view: View) -> Iterator[Finding]:
             f"At {level.load} in flight the generator wanted {percent(wanted)} of its one core"
             f" ({percent(level.generator_cpu)}"
             " used).",
-            f"The busiest process of the server wanted {percent(busiest)} of one."
+            f"The busiest process of the server used {percent(busiest)} of one."
             if level.processes
             else "The server's processes could not be seen.",
         ),

@@ -103,7 +103,7 @@ def cold_starts(view: View) -> Iterator[Finding]:
         changes=(
             Change(
                 what="Keep them loaded: raise --max-loaded-models (memory allowing), or load them at the start.",
-                metric=LATENCY,
+                metric=THROUGHPUT,
                 load=level.load,
                 gain=around(1 / max(0.005, 1 - waits), below=0.3, above=0.3) if waits > 0.1 else None,
                 why="What is left of a request when nothing is loaded for it.",
