@@ -97,7 +97,8 @@ def diagnose(
     try:
         found = run(plan, largest=max_load, noisiest=max_noise, try_change=verify, on_progress=_progress())
     except ProcessLookupError as error:
-        raise SetupError(f"--pid {pid}: the server ended while it was measured") from error
+        named = f"--pid {pid}: " if pid is not None else ""
+        raise SetupError(f"{named}the server at {url} ended while it was measured; its log says why") from error
     except KeyboardInterrupt:
         return 130
     finally:

@@ -173,6 +173,22 @@ def test_what_nothing_explains_is_said_to_be_so():
     assert "No single bottleneck" in verdict.sentence
 
 
+def test_timelines_alone_say_where_requests_wait():
+    for levels, named, floor in (
+        (ladder(service_level), "too-few-replicas", "scale"),
+        (ladder(model_level), "too-few-instances", "scale"),
+        (ladder(model_level, instances=2, wants=1.0), "model-compute", "model"),
+    ):
+        keep_processes = floor == "model"
+        seen = [
+            msgspec.structs.replace(level, stations=(), processes=level.processes if keep_processes else ())
+            for level in levels
+        ]
+        verdict = decide(evidence(seen))
+        assert (verdict.floor, verdict.stage) == (floor, named)
+        assert verdict.confidence <= 0.5
+
+
 @pytest.mark.parametrize(
     ("processes", "known"),
     [

@@ -8,6 +8,7 @@ from typing import Final
 from trilith.measure.diagnose.findings.batches import batch_too_large, batch_too_small
 from trilith.measure.diagnose.findings.finding import Change, Finding
 from trilith.measure.diagnose.findings.from_outside import seen_from_outside
+from trilith.measure.diagnose.findings.from_timelines import seen_by_timelines
 from trilith.measure.diagnose.findings.model_code import model_execution
 from trilith.measure.diagnose.findings.outside import client_bound, room
 from trilith.measure.diagnose.findings.python_code import (
@@ -28,6 +29,7 @@ RULES: Final[tuple[Rule, ...]] = (
     client_bound,
     room,
     seen_from_outside,
+    seen_by_timelines,
     model_execution,
     batch_too_small,
     batch_too_large,

@@ -123,8 +123,7 @@ def _computing(view: View, station: Station, wanted: float) -> Finding:
         changes=(
             *((instances,) if room > 1.25 else ()),
             Change(
-                what="Make the model cheaper: another backend, a narrower type, a smaller model; `trilith tune`"
-                " tries them."
+                what="Make the model cheaper: another backend, a narrower type, a smaller model."
                 f" A run takes {duration(view.seconds(view.alone, ('input', 'infer'), floor=1))} alone.",
                 load=level.load,
                 gain=gain,
