@@ -154,6 +154,22 @@ def test_of_two_at_the_same_time_one_is_refused():
     asyncio.run(main())
 
 
+def test_a_load_goes_on_without_whoever_asked_for_it():
+    async def main():
+        runtime = Hosting(waits=asyncio.Event())
+        app = app_of(runtime)
+        first = asyncio.ensure_future(load(app))
+        for _ in range(5):
+            await asyncio.sleep(0)  # until it waits for the load
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        runtime.waits.set()
+        await asyncio.gather(*app._hosted._begun)
+        assert (await ask(app, "GET", f"{HOSTED}/m"))[0] == 200
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     "body",
     [

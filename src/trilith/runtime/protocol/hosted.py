@@ -5,11 +5,13 @@
 
 Rule 1: what was loaded so is this file's; models of the repositories are not listed, and their names are taken.
 Rule 2: a name is taken from the moment it is asked for: of two loads at the same time one is refused.
-Rule 3: a load that finds no room is told as such, so that the cloud unloads others and tries again.
+Rule 3: a load goes on though whoever asked for it has gone: what is there afterwards is listed.
+Rule 4: a load that finds no room is told as such, so that the cloud unloads others and tries again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -46,6 +48,7 @@ class HostedModels:
         self._whole_causes = whole_causes
         self._urls: dict[str, str] = {}  # by name; those that are there
         self._coming: set[str] = set()
+        self._begun: set[asyncio.Task[None]] = set()
 
     async def answer(self, method: str, route: Route, query: str, body: bytes | memoryview) -> bytes:
         """The body of the answer to one of `HOSTED_ENDPOINTS`; status 200.
@@ -70,6 +73,17 @@ class HostedModels:
         if name in self._urls or name in self._coming:
             raise Conflict(f"model '{name[:200]}' is loaded already; delete it first")
         self._coming.add(name)
+        task = asyncio.get_running_loop().create_task(self._place(name, url))
+        self._begun.add(task)
+        task.add_done_callback(self._ended)
+        await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._begun.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever asked may have gone
+
+    async def _place(self, name: str, url: str) -> None:
         try:
             await self._repository.host(name, url)
         except (InvalidConfig, UnknownReference, SetupError) as error:
