@@ -433,8 +433,8 @@ class ServedModel:
     def _watch(self, ticket: Ticket, ends_at: float, now: float) -> None:
         """Sees to it that the ticket ends at that instant, if it still waits or must be answered by then."""
         if ticket.answer_by is not None:
-            self._timed += 1
-            self._settlement.deadlines.push(ticket.answer_by, self._timed, ticket)
+            self._timed = ticket.watched_as = self._timed + 1
+            self._settlement.deadlines.push(ticket.answer_by, ticket.watched_as, ticket)
         if self._timer is None or ends_at < self._timer_at:
             self._arm(ends_at, now)
 

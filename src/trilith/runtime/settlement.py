@@ -68,7 +68,7 @@ class Settlement:
         self._idle: asyncio.Future[None] | None = None  # resolved when nothing is outstanding any more
         self._timeline_name = f"model {name}"
         self.outstanding = 0
-        self.deadlines: DeadlineHeap[Ticket] = DeadlineHeap(_is_open)
+        self.deadlines: DeadlineHeap[Ticket] = DeadlineHeap()
 
     def admitted(self, ticket: Ticket) -> None:
         """The ticket waits now."""
@@ -88,7 +88,7 @@ class Settlement:
         """The ticket has its outcome."""
         ticket.done = True
         if ticket.answer_by is not None:
-            self.deadlines.forget_one()
+            self.deadlines.forget(ticket.watched_as)
 
     def let_go(self, ticket: Ticket) -> None:
         """Lets those go whose answers waited for that of the ticket."""
@@ -229,7 +229,3 @@ class Settlement:
         finally:
             self._idle = None
         return True
-
-
-def _is_open(ticket: Ticket, _: int) -> bool:
-    return not ticket.done

@@ -34,9 +34,10 @@ class Ticket(Waiting):
         answer_by: absolute instant in seconds after which its answer is of no use, or None. `deadline` may be earlier:
             that is when it stops waiting.
         done: whether it was answered or taken back.
+        watched_as: its name among those that must be answered by some instant; 0 when it is not there.
     """
 
-    __slots__ = ("_owner", "admitted", "answer_by", "context", "done", "on_done", "request")
+    __slots__ = ("_owner", "admitted", "answer_by", "context", "done", "on_done", "request", "watched_as")
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Ticket(Waiting):
         self.context = context
         self.on_done = on_done
         self.done = False
+        self.watched_as = 0
 
     def wait_until(self, instant: float, *, delays: bool) -> None:
         """Bounds its waiting; then it is given up or, with `delays`, goes behind the others of its priority."""

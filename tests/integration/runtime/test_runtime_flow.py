@@ -457,7 +457,8 @@ def test_a_callback_that_raises_harms_no_other(serve, run):
     run(main())
 
 
-def test_nothing_keeps_a_request_alive(serve, run):
+@pytest.mark.parametrize("seconds", [None, 60.0])
+def test_nothing_keeps_a_request_alive(serve, run, seconds):
     class Marked(InferRequest):
         __slots__ = ("__weakref__",)
 
@@ -465,7 +466,7 @@ def test_nothing_keeps_a_request_alive(serve, run):
         async with serve(EchoBackend()) as runtime:
             sent = Marked(model="m", inputs=request().inputs)
             gone = weakref.ref(sent)
-            await runtime.infer(sent)
+            await runtime.infer(sent, None if seconds is None else within(seconds, time.monotonic))
             del sent
             await runtime.infer(request())
             await until(lambda: gc.collect() >= 0 and gone() is None)

@@ -26,7 +26,7 @@ from trilith.runtime.schedule.config import BatchingConfig
 from trilith.runtime.schedule.deadlines import DeadlineHeap
 from trilith.runtime.schedule.sizing import BatchSizer
 from trilith.runtime.schedule.statistics import QueueStatistics
-from trilith.runtime.schedule.waiting import ItemT, Lane, Waiting
+from trilith.runtime.schedule.waiting import ItemT, Lane
 
 _SWEEP_SLACK: Final = 64  # stale heap entries that are never worth a sweep
 
@@ -75,8 +75,8 @@ class DynamicBatcher(Generic[ItemT]):
         self._ready: list[tuple[int, int, Lane[ItemT]]] = []
         # How many wait of each priority, where that is bounded.
         self._levels: dict[int, int] | None = {} if config.level_queue_size or config.level_queue_sizes else None
-        self._deadlines: DeadlineHeap[ItemT] = DeadlineHeap(_is_waiting)
-        self._delays: DeadlineHeap[ItemT] = DeadlineHeap(_is_undelayed)
+        self._deadlines: DeadlineHeap[ItemT] = DeadlineHeap()
+        self._delays: DeadlineHeap[ItemT] = DeadlineHeap()
         self._young: OrderedDict[ItemT, None] = OrderedDict()  # in order of arrival; their window is still open
         self._expired: list[ItemT] = []
         self._items = self._rows = self._sequence = 0
@@ -373,9 +373,9 @@ class DynamicBatcher(Generic[ItemT]):
         elif was_head and self._may_leave(lane):
             self._announce(lane)
         if item.deadline is not None:
-            self._deadlines.forget_one()
-        if item.delay_at is not None and not item._rank & 1:
-            self._delays.forget_one()
+            self._deadlines.forget(item._sequence)
+        if item.delay_at is not None:
+            self._delays.forget(item._sequence)
         if self._levels is not None:
             self._levels[item.priority] -= 1
 
@@ -386,7 +386,6 @@ class DynamicBatcher(Generic[ItemT]):
         lane.remove(item)
         item._rank |= 1
         lane.add(item)
-        self._delays.forget_one()
         self._delayed += 1
         if was_head and self._may_leave(lane):
             self._announce(lane)
@@ -409,11 +408,3 @@ class DynamicBatcher(Generic[ItemT]):
             lane.ripe += 1
             if lane.ripe == 1 and lane.rows < self._enough:
                 self._announce(lane)
-
-
-def _is_waiting(item: Waiting, sequence: int) -> bool:
-    return item._lane is not None and item._sequence == sequence
-
-
-def _is_undelayed(item: Waiting, sequence: int) -> bool:
-    return item._lane is not None and item._sequence == sequence and not item._rank & 1
