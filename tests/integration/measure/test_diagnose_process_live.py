@@ -8,7 +8,7 @@ from waiting import wait_until
 
 from trilith.measure.diagnose.memory import cache_bytes, copy_bytes_per_s, touched_bytes
 from trilith.measure.diagnose.noise import read_noise
-from trilith.measure.diagnose.threads import can_read, read_threads, use_between, waits_for_lock
+from trilith.measure.diagnose.threads import can_read, interpreter_data, read_threads, use_between, waits_for_lock
 
 FOUR_THREADS = """
 import threading
@@ -47,7 +47,7 @@ def started():
 
 def test_threads_that_take_turns_are_seen_to_wait_for_the_lock(started):
     pid = started(FOUR_THREADS).pid
-    wait_until(lambda: waits_for_lock(pid) >= 2)
+    wait_until(lambda: (waits_for_lock(pid, interpreter_data(pid)) or 0) >= 2)
     before = read_threads((pid,))
     wait_until(lambda: sum(each.cpu_s for each in read_threads((pid,)).values()) > 0.05)
     [process] = use_between(before, read_threads((pid,)), 1.0, {pid: "replica Slow"}, {pid: 3.0})
@@ -59,7 +59,7 @@ def test_threads_that_take_turns_are_seen_to_wait_for_the_lock(started):
 def test_a_thread_that_waits_for_work_does_not_wait_for_the_lock(started):
     process = started(WAITS)
     assert process.stdout.readline() == b"ready\n"
-    wait_until(lambda: waits_for_lock(process.pid) == 0)
+    assert waits_for_lock(process.pid, interpreter_data(process.pid)) == 0
     assert can_read(process.pid)
 
 
@@ -78,7 +78,6 @@ def test_processes_that_are_gone_are_left_out(started):
     process = started("pass")
     process.wait()
     assert read_threads((process.pid,)) == {}
-    assert waits_for_lock(process.pid) is None
     assert touched_bytes((process.pid,), 0.0) is None
     assert not can_read(process.pid)
 
@@ -88,3 +87,4 @@ def test_noise_has_its_three_figures():
     assert noise.spread >= 0
     assert 0 <= noise.stolen <= 1
     assert noise.foreign >= 0
+    assert 0 <= noise.waited <= 1

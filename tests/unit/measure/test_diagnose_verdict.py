@@ -112,6 +112,16 @@ def test_a_machine_that_is_too_noisy_gets_its_figure_and_no_verdict(known):
     assert decide(noisy, noisiest=2.0).floor == known[0]
 
 
+def test_a_machine_that_gives_no_processor_time_gets_no_verdict():
+    starved = msgspec.structs.replace(
+        CASES["scale", "too-few-replicas"](), noise=Noise(spread=0.0, stolen=0.0, foreign=2.0, waited=0.95)
+    )
+    verdict = decide(starved)
+    assert verdict.floor == "unknown"
+    assert "20 times its processor time (up to 10 is borne)" in verdict.sentence
+    assert decide(starved, noisiest=3.0).floor == "scale"
+
+
 def test_noise_takes_from_the_confidence():
     quiet = CASES["scale", "too-few-replicas"]()
     noisy = msgspec.structs.replace(quiet, noise=Noise(spread=0.8, stolen=0.0, foreign=1.0))

@@ -17,7 +17,7 @@ from trilith.measure.breakdown import Breakdown
 from trilith.measure.diagnose.evidence import Evidence, Level, Memory, Noise, Stage
 from trilith.measure.diagnose.ladder import level_seconds, next_load
 from trilith.measure.diagnose.memory import cache_bytes, copy_bytes_per_s, touched_bytes
-from trilith.measure.diagnose.noise import read_noise
+from trilith.measure.diagnose.noise import joined, read_noise
 from trilith.measure.diagnose.server_view import Snapshot, read_snapshot, server_at, stations_between
 from trilith.measure.diagnose.threads import can_read, interpreter_data, read_threads, use_between, waits_for_lock
 from trilith.measure.load.outcome import LoadOutcome
@@ -112,7 +112,7 @@ def collect(plan: BenchPlan, *, largest: int, on_progress: Progress | None = Non
             cores=len(os.sched_getaffinity(0)),
             levels=tuple(run.levels),
             why_ended=run.why_ended,
-            noise=run.noise,
+            noise=joined(run.looks),
             first_s=first_s,
             content_type=plan.bodies[0].content_type if plan.bodies else "",
             tells_time=tells_time,
@@ -131,7 +131,7 @@ class _Ladder:
         self.first_s = first_s
         self.plan = plan
         self.tells_time = tells_time
-        self.noise = noise
+        self.looks = [noise]
         self.levels: list[Level] = []
         self.samples: dict[int, list[TimelineSample]] = {}
         self.memory: Memory | None = None
@@ -158,12 +158,7 @@ class _Ladder:
             level = self._level(load, duration_s, self.plan.warmup_s)
             self.levels.append(level)
             latency_s = level.latency.mean_s or latency_s
-            noise = read_noise()
-            self.noise = Noise(
-                spread=min(self.noise.spread, noise.spread),
-                stolen=max(self.noise.stolen, noise.stolen),
-                foreign=min(self.noise.foreign, noise.foreign),
-            )
+            self.looks.append(read_noise())
             if self.interrupted:
                 self.why_ended = "stopped by hand"
                 return
@@ -226,12 +221,13 @@ class _Ladder:
             return
         pids = tuple(sample.pid for sample in process_tree(self.plan.server_pid))
         alone_s = self.levels[0].latency.mean_s
-        plan = dataclasses.replace(self.plan, concurrency=(1,), duration_s=0.5 + 5 * alone_s, warmup_s=0.0)
+        look_s = max(0.25, 3 * alone_s)  # of several requests: on a busy machine one may stand still for a while
+        plan = dataclasses.replace(self.plan, concurrency=(1,), duration_s=2 * look_s + 0.3, warmup_s=0.0)
         found: list[int | None] = []
 
         def look() -> None:
             time.sleep(0.2)
-            found.extend(touched_bytes(pids, max(0.05, 2 * alone_s)) for _ in range(2))
+            found.extend(touched_bytes(pids, look_s) for _ in range(2))
 
         thread = threading.Thread(target=look, name="diagnose-memory", daemon=True)
         thread.start()

@@ -183,11 +183,18 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
             long again.
         stolen: share of the machine's time that its host gave to others.
         foreign: cores that other processes used before any load.
+        waited: share of the time that the pieces were ready and had no core.
     """
 
     spread: float
     stolen: float
     foreign: float
+    waited: float = 0.0
+
+    @property
+    def stretch(self) -> float:
+        """How many times its processor time a piece of work takes beyond that: 0.0 on a quiet machine."""
+        return self.waited / max(1e-3, 1 - self.waited)
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,11 +23,12 @@ def read_noise() -> Noise:
     busy, stolen, total = _machine_ticks()
     own = time.process_time()
     began = time.perf_counter()
-    walls = []
+    walls, computed_s = [], 0.0
     for _ in range(_PIECES):
-        started = time.perf_counter()
+        started, computed = time.perf_counter(), time.thread_time()
         _compute(_LOOP)
         walls.append(time.perf_counter() - started)
+        computed_s += time.thread_time() - computed
         time.sleep(0.001)
     elapsed_s = time.perf_counter() - began
     busy_after, stolen_after, total_after = _machine_ticks()
@@ -38,6 +40,17 @@ def read_noise() -> Noise:
         spread=max(0.0, tenths[8] / tenths[4] - 1),
         stolen=max(0, stolen_after - stolen) / ticks,
         foreign=max(0.0, foreign),
+        waited=min(1.0, max(0.0, 1 - computed_s / max(1e-9, sum(walls)))),
+    )
+
+
+def joined(looks: Sequence[Noise]) -> Noise:
+    """The middle of several looks, figure by figure."""
+    return Noise(
+        spread=statistics.median(look.spread for look in looks),
+        stolen=statistics.median(look.stolen for look in looks),
+        foreign=statistics.median(look.foreign for look in looks),
+        waited=statistics.median(look.waited for look in looks),
     )
 
 

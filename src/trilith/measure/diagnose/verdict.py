@@ -21,6 +21,7 @@ from trilith.measure.diagnose.view import View
 NOISIEST: Final = 1.0
 """From this spread on, one piece of work in ten takes twice as long as an equal one: nothing is said."""
 
+_LONGEST_STRETCH: Final = 9.0
 _FAILED: Final = 0.2
 _MOST_CHANGES: Final = 3
 _LEAST_GAIN: Final = 1.05
@@ -102,11 +103,18 @@ def decide(evidence: Evidence, *, noisiest: float = NOISIEST) -> Verdict:
 def _no_verdict(evidence: Evidence, noisiest: float) -> str:
     """Why nothing can be said, or ""."""
     levels = evidence.levels
-    if evidence.noise is not None and evidence.noise.spread > noisiest:
+    noise = evidence.noise
+    if noise is not None and noise.stretch > _LONGEST_STRETCH * noisiest:
+        return (
+            f"This machine is too busy to say anything: a piece of work takes {noise.stretch + 1:.0f} times its"
+            f" processor time (up to {_LONGEST_STRETCH * noisiest + 1:.0f} is borne), and other programs use"
+            f" {noise.foreign:.1f} of its {evidence.cores} cores. Measure when it is quieter."
+        )
+    if noise is not None and noise.spread > noisiest:
         return (
             f"This machine is too noisy to say anything: of equal pieces of work one in ten takes"
-            f" {evidence.noise.spread + 1:.1f} times as long as the middle one (up to {noisiest + 1:.1f} is borne), and"
-            f" other programs use {evidence.noise.foreign:.1f} of its {evidence.cores} cores. Measure when it is"
+            f" {noise.spread + 1:.1f} times as long as the middle one (up to {noisiest + 1:.1f} is borne), and"
+            f" other programs use {noise.foreign:.1f} of its {evidence.cores} cores. Measure when it is"
             f" quieter."
         )
     answered = sum(level.latency.count for level in levels)
@@ -132,7 +140,8 @@ def _no_verdict(evidence: Evidence, noisiest: float) -> str:
 def _confidence(best: Finding, next_best: Finding | None, evidence: Evidence, noisiest: float) -> float:
     """Trust in the evidence, less what the next-best explanation and the machine's noise take from it."""
     lead = 1.0 if next_best is None else min(1.0, (best.weight - next_best.weight) / max(best.weight, 1e-9) / 0.4)
-    noise = 0.0 if evidence.noise is None else min(1.0, evidence.noise.spread / noisiest)
+    seen = evidence.noise
+    noise = 0.0 if seen is None else min(1.0, max(seen.spread / noisiest, 0.5 * seen.waited))
     return round(best.sure * (0.55 + 0.45 * lead) * (1 - 0.35 * noise), 2)
 
 
