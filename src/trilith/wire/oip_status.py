@@ -7,6 +7,7 @@ Rule 2: `compat` answers as Triton does also where its answer is the worse one.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from trilith import errors
@@ -20,6 +21,9 @@ _BAD_REQUEST: Final = (
     errors.UnsupportedMediaType,
 )
 _NO_SHARED_MEMORY: Final = "Client shared memory is disabled."
+_NO_ROOM: Final = re.compile(
+    r"MemoryError|[Oo]ut ?[Oo]f ?[Mm]emory|OUT_OF_MEMORY|\bOOM\b|No space left on device|llocate memory|no room for"
+)
 _UNKNOWN_ID: Final = "<id_unknown>"
 
 
@@ -61,6 +65,11 @@ class ModelControlDisabled(errors.Unsupported):
 
 class NoRoomForModel(errors.SetupError):
     """A model cannot be loaded beside those that are there: who hosts them may unload others, and try again."""
+
+
+def says_no_room(text: str) -> bool:
+    """Whether an error's text says that there is no memory, or no place on the disk, in the words of some library."""
+    return _NO_ROOM.search(text) is not None
 
 
 def oip_http_status(error: errors.TrilithError, *, compat: bool = False) -> int:

@@ -7,7 +7,7 @@ import pytest
 from oip_fakes import FakeHttpRequest, FakeRuntime
 
 from trilith.cli.serve import serve
-from trilith.errors import InvalidConfig, NotFound, SetupError, UnknownReference
+from trilith.errors import InvalidConfig, InvalidInput, ModelError, NotFound, SetupError, UnknownReference
 from trilith.runtime.placed import place_of
 from trilith.runtime.protocol import OipHttp
 from trilith.runtime.protocol.hosted import PAGE
@@ -152,6 +152,25 @@ def test_of_two_at_the_same_time_one_is_refused():
         assert (await first)[0] == 200
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "form", "status"),
+    [
+        (ModelError("model 'm': CUDA out of memory"), b"application/x;json-header-size=", 507),
+        (ModelError("model 'm': CUDA out of memory"), b"", 500),
+        (ModelError("model 'm': it is broken"), b"application/x;json-header-size=", 500),
+        (InvalidInput("MemoryError"), b"application/x;json-header-size=", 400),
+    ],
+)
+def test_a_model_that_finds_no_room_while_it_runs(error, form, status):
+    runtime = FakeRuntime()
+    runtime.refuse = error
+    body = b'{"inputs": [{"name": "IN", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}'
+    request = FakeHttpRequest("POST", "/v2/models/m/infer", body)
+    request.binary_form = form
+    app_of(runtime)(request)
+    assert request.status == status
 
 
 def test_a_load_goes_on_without_whoever_asked_for_it():

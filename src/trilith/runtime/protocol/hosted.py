@@ -12,7 +12,6 @@ Rule 4: a load that finds no room is told as such, so that the cloud unloads oth
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -25,14 +24,11 @@ from trilith.runtime.protocol.port import RepositoryPort
 from trilith.runtime.protocol.routes import Route
 from trilith.runtime.public_cause import public_cause
 from trilith.wire.oip_json import loads
-from trilith.wire.oip_status import NoRoomForModel
+from trilith.wire.oip_status import NoRoomForModel, says_no_room
 
 HOSTED_ENDPOINTS: Final = frozenset(("repository_hosted", "repository_hosted_model"))
 PAGE: Final = 100
 """Models in one answer, unless fewer are asked for."""
-_NO_ROOM: Final = re.compile(
-    r"MemoryError|[Oo]ut ?[Oo]f ?[Mm]emory|OUT_OF_MEMORY|\bOOM\b|No space left on device|llocate memory|no room for"
-)
 
 
 class HostedModels:
@@ -90,7 +86,7 @@ class HostedModels:
             shown = error.message
             if not self._whole_causes:
                 shown = error.public if isinstance(error, LoadFailed) else public_cause(error.message, name)
-            kind = NoRoomForModel if _NO_ROOM.search(error.message) else InvalidInput
+            kind = NoRoomForModel if says_no_room(error.message) else InvalidInput
             raise kind(shown) from error
         finally:
             self._coming.discard(name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from trilith.core.request import InferResponse
 from trilith.core.timeline import TIMELINE_HEADER
-from trilith.errors import PayloadTooLarge, TrilithError
+from trilith.errors import ExecutionError, PayloadTooLarge, TrilithError
 from trilith.runtime.protocol.exchange import Exchange, Front
 from trilith.runtime.protocol.inflation import Inflation
 from trilith.runtime.protocol.routes import Route
@@ -22,7 +22,7 @@ from trilith.wire.oip_compression import accepted_coding, compressed, content_co
 from trilith.wire.oip_generate import decode_generate, encode_generate, server_sent_event
 from trilith.wire.oip_http import decode_request, encode_response
 from trilith.wire.oip_parameters import InferCall
-from trilith.wire.oip_status import oip_http_status, oip_text
+from trilith.wire.oip_status import NoRoomForModel, oip_http_status, oip_text, says_no_room
 
 if TYPE_CHECKING:
     from trilith.net.http1 import HttpRequest
@@ -126,14 +126,20 @@ class HttpExchange(Exchange):
         respond_error(
             self._request,
             error,
-            oip_http_status(error, compat=self.front.compat),
+            self._status(error),
             oip_error_body(error, self.request_id, message),
             self.answer_headers(),
         )
 
     def status_of(self, error: TrilithError) -> str:
         """The HTTP status."""
-        return str(oip_http_status(error, compat=self.front.compat))
+        return str(self._status(error))
+
+    def _status(self, error: TrilithError) -> int:
+        """A cloud that calls by its own paths unloads other models, and tries again, where one finds no room."""
+        if self._request.binary_form and isinstance(error, ExecutionError) and says_no_room(error.message):
+            error = NoRoomForModel(error.message)
+        return oip_http_status(error, compat=self.front.compat)
 
     def close(self, status: str) -> None:
         """Marks the end and counts it."""
