@@ -19,7 +19,7 @@ FRONTS = {
     "runtime": {"", "protocol", "sources", "sources.console"},
     "service": {"", "client"},
     "orchestration": {""},
-    "measure": {"", "capacity", "compare", "diagnose"},
+    "measure": {"", "capacity", "compare", "diagnose", "tune"},
     "cli": {""},
 }
 # Libraries that bring in an outside world, and the files that may import them.
@@ -64,7 +64,7 @@ ENTRANCES = {
     "lightgbm": {"runtime/backends/lightgbm.py"},
     "cv2": set(),
     "pytest": {"testing/load_fixture.py"},
-    "yaml": {"config/loader.py"},
+    "yaml": {"config/loader.py", "config/yaml_patch.py"},
 }
 
 

@@ -30,6 +30,7 @@ def make_app() -> App:
     app.command("trilith.cli.init:init", help="Make a small project to begin with.")
     app.command("trilith.cli.bench:bench", help="Measure an HTTP endpoint under load.")
     app.command("trilith.cli.compare:compare", help="Compare endpoints under the same load.")
+    app.command("trilith.cli.tune:tune", help="Find the settings by which a target serves best.")
     app.command("trilith.cli.plan:plan", help="Say how many replicas and machines a rate takes.")
     app.command("trilith.cli.diagnose:diagnose", help="Find the bottleneck of an endpoint, and what would help.")
     app.command("trilith.cli.proto:proto", help="Write the .proto by which a service is reached over gRPC.")

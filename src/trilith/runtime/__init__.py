@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trilith.runtime.model_convert import convert_config
     from trilith.runtime.model_settings import check_model_settings
     from trilith.runtime.references import default_roots, find_model
+    from trilith.runtime.repository import read_spec
     from trilith.runtime.runtime import Runtime
     from trilith.runtime.runtime_config import RuntimeConfig
     from trilith.runtime.schedule import (
@@ -75,6 +76,7 @@ _HOME: Final = {
     "convert_config": "trilith.runtime.model_convert",
     "default_roots": "trilith.runtime.references",
     "find_model": "trilith.runtime.references",
+    "read_spec": "trilith.runtime.repository",
     "stamp_of": "trilith.runtime.fingerprint",
 }
 
@@ -115,6 +117,7 @@ __all__ = [
     "convert_config",
     "default_roots",
     "find_model",
+    "read_spec",
     "stamp_of",
 ]
 

@@ -20,6 +20,7 @@ from trilith.cli.compare import compare
 from trilith.cli.diagnose import diagnose
 from trilith.cli.plan import plan
 from trilith.cli.serve import serve
+from trilith.cli.tune import tune
 from trilith.net.grpc import GrpcLimits
 from trilith.net.http1 import HttpLimits
 from trilith.runtime import model_yaml
@@ -225,6 +226,12 @@ def test_every_option_of_compare_is_listed_with_its_default():
     assert listed.keys() == parameters.keys()
     assert listed["--concurrency"] == f"--concurrency {parameters['--concurrency'].default}"
     assert listed["--warmup"] == f"--warmup {parameters['--warmup'].default}"
+
+
+def test_every_option_of_tune_is_listed():
+    listed = [option for row in rows(section("tune.md", "## The options")) for option in CODE.findall(row[0])]
+    parameters = [f"--{name.replace('_', '-')}" for name in inspect.signature(tune).parameters if name != "target"]
+    assert sorted(listed) == sorted(parameters)
 
 
 def test_every_option_of_plan_is_listed():

@@ -1,0 +1,173 @@
+"""What a search found: the trade-offs, the winner, and what it owes to each change. Pure.
+
+Rule: a gain is told with how sure it is, and a change that was found to do nothing is not told as one that helps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trilith.measure.tune.decider import Tuner
+from trilith.measure.tune.objective import Figures
+from trilith.measure.tune.space import Configuration, Value
+
+_Z95: Final = 1.96
+_USUAL_NOISE: Final = 0.05
+_WORTH_TELLING: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What one change of the winner does, by the fitted model: the winner's score over that with the change undone.
+
+    Attributes:
+        path: of the knob.
+        before: its value without tuning.
+        after: its value in the winner.
+        ratio: how many times as good it makes the winner.
+    """
+
+    path: str
+    before: Value
+    after: Value
+    ratio: float
+
+    @property
+    def matters(self) -> bool:
+        """Whether it is more than the model can tell from nothing."""
+        return abs(self.ratio - 1.0) >= _WORTH_TELLING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One configuration in the table.
+
+    Attributes:
+        configuration: a value for each knob.
+        figures: at its best load.
+        meets: whether it keeps every bound.
+        is_pareto: whether no other one is better in something and worse in nothing.
+        is_start: it is what there is without tuning.
+        is_winner: it is the best one.
+        times: how often it was measured.
+    """
+
+    configuration: Configuration
+    figures: Figures
+    meets: bool
+    is_pareto: bool
+    is_start: bool
+    is_winner: bool
+    times: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a search found.
+
+    Attributes:
+        winner: the best configuration; None when nothing could be measured.
+        meets: whether it keeps every bound.
+        ratio: how many times as good it is as what there is without tuning; None where that was not measured.
+        low: lower end of the interval in which that ratio most likely is.
+        high: its upper end.
+        effects: what its changes do, the strongest first.
+        rows: what was measured, the best first.
+        failures: why configurations could not be measured, with one of them each.
+        notes: what was left out, and why.
+    """
+
+    winner: Configuration | None
+    meets: bool
+    ratio: float | None
+    low: float
+    high: float
+    effects: tuple[Effect, ...]
+    rows: tuple[Row, ...]
+    failures: tuple[tuple[str, Configuration], ...]
+    notes: tuple[str, ...]
+
+
+def judge(tuner: Tuner) -> Verdict:
+    """What the search has found so far."""
+    winner, start = tuner.best(), tuner.space.start
+    rows = _rows(tuner, winner)
+    ratio, low, high = _ratio(tuner, winner, start)
+    figures = tuner.figures(winner) if winner is not None else None
+    failures: dict[str, Configuration] = {}
+    for configuration, evidence in tuner.evidence.items():
+        if evidence.failure:
+            failures.setdefault(evidence.failure, configuration)
+    return Verdict(
+        winner=winner,
+        meets=figures is not None and tuner.objective.meets(figures),
+        ratio=ratio,
+        low=low,
+        high=high,
+        effects=_effects(tuner, winner) if winner is not None else (),
+        rows=tuple(rows),
+        failures=tuple(failures.items()),
+        notes=tuple(str(cap) for cap in tuner.caps),
+    )
+
+
+def _rows(tuner: Tuner, winner: Configuration | None) -> list[Row]:
+    measured = [(each, figures) for each in tuner.evidence if (figures := tuner.figures(each)) is not None]
+    front = pareto([figures for _, figures in measured])
+    expected = tuner.expected([each for each, _ in measured])
+    rows = [
+        Row(
+            configuration=each,
+            figures=figures,
+            meets=tuner.objective.meets(figures),
+            is_pareto=at in front,
+            is_start=each == tuner.space.start,
+            is_winner=each == winner,
+            times=len(tuner.evidence[each].scores),
+        )
+        for at, (each, figures) in enumerate(measured)
+    ]
+    return sorted(rows, key=lambda row: (not row.is_winner, -expected[row.configuration]))
+
+
+def pareto(figures: Sequence[Figures]) -> set[int]:
+    """The positions of those that no other one beats in throughput, p99 or CPU without being worse in the rest."""
+    points = [(-each.throughput_per_s, each.p99_s, each.cpu_s or 0.0) for each in figures]
+    return {
+        at
+        for at, point in enumerate(points)
+        if not any(
+            other != point and all(theirs <= own for theirs, own in zip(other, point, strict=True)) for other in points
+        )
+    }
+
+
+def _ratio(tuner: Tuner, winner: Configuration | None, start: Configuration) -> tuple[float | None, float, float]:
+    evidence = tuner.evidence
+    if winner is None or start not in evidence or not evidence[start].scores:
+        return None, 0.0, math.inf
+    if winner == start:
+        return 1.0, 1.0, 1.0
+    difference = evidence[winner].mean - evidence[start].mean
+    noise = tuner.noise or _USUAL_NOISE
+    off = _Z95 * noise * math.sqrt(1.0 / evidence[winner].share + 1.0 / evidence[start].share)
+    return math.exp(difference), math.exp(difference - off), math.exp(difference + off)
+
+
+def _effects(tuner: Tuner, winner: Configuration) -> tuple[Effect, ...]:
+    found = []
+    for at in tuner.changes(winner):
+        undone = (*winner[:at], tuner.space.start[at], *winner[at + 1 :])
+        expected = tuner.expected([winner, undone])
+        found.append(
+            Effect(
+                path=tuner.space.knobs[at].path,
+                before=tuner.space.start[at],
+                after=winner[at],
+                ratio=math.exp(expected[winner] - expected[undone]),
+            )
+        )
+    return tuple(sorted(found, key=lambda each: -abs(math.log(each.ratio))))
