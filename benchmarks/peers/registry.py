@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -79,6 +79,29 @@ def _pytriton(protocol: Protocol) -> Command:
     return command
 
 
+def _pytriton_pages(instances: int, batch: int) -> Command:
+    def command(bin_folder: Path, port: int, workload: Workload) -> list[str]:
+        script = str(SERVERS / "pytriton_ocr_page.py")
+        return [str(bin_folder / "python"), script, str(port), "--instances", str(instances), "--batch", str(batch)]
+
+    return command
+
+
+def _pytriton_page_peers() -> Iterator[Peer]:
+    """PyTriton over instances x dynamic batching."""
+    for instances in (1, 2):
+        for batch in (1, 4):
+            batching = f"dynamic batching, up to {batch} pages" if batch > 1 else "no batching"
+            yield Peer(
+                name=f"pytriton-pages-{instances}x{batch}",
+                environment="pytriton-ocr",
+                command=_pytriton_pages(instances, batch),
+                workloads=("ocr-page-oip",),
+                ready_s=180.0,
+                settings=f"{instances} instance{'s' if instances > 1 else ''}, {batching}",
+            )
+
+
 def _variant(workload: Workload) -> Variant:
     if workload.model is None:
         raise ValueError(f"{workload.name} is no workload of the Open Inference Protocol")
@@ -128,6 +151,7 @@ def _both(name: str, command: Callable[[Protocol], Command], **others: Any) -> t
     )
 
 
+_BENTOML_QUIET = {"BENTOML_DO_NOT_TRACK": "True"}
 _RAY_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
 _RAY_FAST = {"RAY_SERVE_THROUGHPUT_OPTIMIZED": "1", "RAY_SERVE_ENABLE_HA_PROXY": "1"}
 _ALL = (
@@ -158,7 +182,7 @@ _ALL = (
         environment="bentoml",
         command=_bentoml,
         workloads=_BATCHED,
-        variables={"BENTOML_DO_NOT_TRACK": "True"},
+        variables=_BENTOML_QUIET,
         ready_s=120.0,
         settings="defaults: one worker (ocr-rec: two threads)",
     ),
@@ -178,6 +202,25 @@ _ALL = (
         ready_s=180.0,
         settings="throughput-optimised with HAProxy (direct ingress), else as ray",
     ),
+    Peer(
+        name="bentoml-pages",
+        environment="bentoml-ocr",
+        command=_bentoml,
+        workloads=("ocr-page",),
+        variables=_BENTOML_QUIET,
+        ready_s=180.0,
+        settings="one worker, a thread a core",
+    ),
+    Peer(
+        name="ray-pages",
+        environment="ray-ocr",
+        command=_ray,
+        workloads=("ocr-page",),
+        variables=_RAY_QUIET,
+        ready_s=240.0,
+        settings="a replica a core, max_ongoing_requests=2",
+    ),
+    *_pytriton_page_peers(),
     Peer(
         name="grpc-aio",
         environment="grpc-aio",

@@ -98,7 +98,7 @@ def _ask_grpc(port: int, workload: Workload) -> str:
 
 
 def _ask(port: int, path: str, workload: Workload) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=workload.answer_s)
     try:
         connection.request("POST", path, workload.body, {"content-type": workload.content_type, **workload.headers})
         answer = connection.getresponse()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -33,6 +35,7 @@ class Workload:
         variables: environment variables for the servers.
         headers: of the request, beside its content type.
         message: the same as a `ModelInferRequest`, for gRPC; empty where there is none.
+        answer_s: seconds that the first answer may take.
         model: how the model of the Open Inference Protocol is configured, where that is what is served.
     """
 
@@ -45,6 +48,7 @@ class Workload:
     headers: dict[str, str] = field(default_factory=dict)
     message: bytes = b""
     model: Variant | None = None
+    answer_s: float = 5.0
 
     @property
     def module(self) -> str:
@@ -92,6 +96,68 @@ def ocr_rec() -> Workload:
         right=_Steps(192 // 8),
         variables={"RECOGNIZER_MODEL": str(model)},
     )
+
+
+def ocr_page() -> Workload:
+    """A whole page, an invoice of 120 pieces of text as a picture: detection and recognition, the same code for all."""
+    picture, heading = _invoice()
+    return Workload(
+        name="ocr-page",
+        path="/read",
+        body=picture,
+        content_type="image/png",
+        right=lambda content: heading in [line["text"] for line in json.loads(content)],
+        variables=_page_models(),
+        answer_s=60.0,
+    )
+
+
+def ocr_page_oip() -> Workload:
+    """The same as a model of the Open Inference Protocol: one text in, the lines as JSON in one text."""
+    picture, heading = _invoice()
+    return Workload(
+        name="ocr-page-oip",
+        path="/v2/models/ocr/infer",
+        body=page_as_oip(picture),
+        content_type="application/octet-stream",
+        headers={"Inference-Header-Content-Length": str(OIP_HEAD_BYTES)},
+        right=lambda content: heading in [line["text"] for line in lines_of_oip(content)],
+        variables=_page_models(),
+        answer_s=60.0,
+    )
+
+
+OIP_HEAD_BYTES = 256
+
+
+def page_as_oip(picture: bytes) -> bytes:
+    """A request of the model `ocr` with one picture. Its head is as long for every picture, so one header fits all."""
+    raw = struct.pack("<I", len(picture)) + picture
+    tensor = {"name": "image", "datatype": "BYTES", "shape": [1, 1], "parameters": {"binary_data_size": len(raw)}}
+    return json.dumps({"inputs": [tensor]}).encode().ljust(OIP_HEAD_BYTES) + raw
+
+
+def lines_of_oip(content: bytes) -> list[dict[str, Any]]:
+    """The lines in an answer of the model `ocr`."""
+    found: list[dict[str, Any]] = json.loads(json.loads(content)["outputs"][0]["data"][0])
+    return found
+
+
+def _invoice() -> tuple[bytes, str]:
+    """A page as PNG, and a text that stands on it."""
+    if str(OCR_MODELS.parent) not in sys.path:
+        sys.path.insert(0, str(OCR_MODELS.parent))  # the example is a folder of modules
+    from pages import invoice
+
+    return invoice().png(), "Northwind Trading Ltd"
+
+
+def _page_models() -> dict[str, str]:
+    variables = {"OCR_FOLDER": str(OCR_MODELS.parent)}
+    for variable, name in (("OCR_DETECTOR_MODEL", "ocr-det"), ("OCR_RECOGNIZER_MODEL", "ocr-rec")):
+        configuration = yaml.safe_load((OCR_MODELS / name / "model.yaml").read_text("utf-8"))
+        variables[variable] = str(resolve(configuration["source"], sha256=configuration["sha256"]))
+    return variables
 
 
 def identity(name: str = "identity", model: Variant | None = None) -> Workload:
@@ -146,6 +212,8 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "echo": echo,
     "batched": batched,
     "ocr-rec": ocr_rec,
+    "ocr-page": ocr_page,
+    "ocr-page-oip": ocr_page_oip,
     "identity": identity,
     "identity-binary": identity_binary,
     "identity-alone": identity_alone,

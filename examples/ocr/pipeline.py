@@ -9,7 +9,7 @@ Rule: sessions are shared by threads (ONNX Runtime allows it); `OcrPipeline` hol
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,7 +21,6 @@ import recognition
 from crops import cut
 from geometry import Array, reading_order
 from lines import Line, to_lines
-from model_files import model_path
 from recognition import Reading
 
 BATCH_SIZE: Final = 4
@@ -57,6 +56,8 @@ def tuned_options(threads: int = 1) -> onnxruntime.SessionOptions:
 
 def open_session(name: str, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
     """An ONNX Runtime session of a model in models/."""
+    from model_files import model_path  # needs Trilith, which programs with sessions of their own may not have
+
     return onnxruntime.InferenceSession(str(model_path(name)), options, providers=["CPUExecutionProvider"])
 
 
@@ -103,27 +104,46 @@ class OcrPipeline:
             ValueError: the bytes are no image.
         """
         started = time.perf_counter()
-        image = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR) if encoded else None
-        if image is None:
-            raise ValueError(f"{len(encoded)} bytes that are no image that OpenCV can read")
+        image = self.decode(encoded)
         times = times or StageTimes()
         times.add("decode image", started)
         return self.read(image, times)
 
+    @staticmethod
+    def decode(encoded: bytes) -> Array:
+        """The pixels of an encoded image, blue-green-red uint8 [height, width, 3].
+
+        Raises:
+            ValueError: the bytes are no image.
+        """
+        image = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR) if encoded else None
+        if image is None:
+            raise ValueError(f"{len(encoded)} bytes that are no image that OpenCV can read")
+        return image
+
     def read(self, image: Array, times: StageTimes | None = None) -> list[Line]:
         """The lines of a blue-green-red uint8 image [height, width, 3], in reading order."""
+        return self.read_several([image], times)[0]
+
+    def read_several(self, images: Sequence[Array], times: StageTimes | None = None) -> list[list[Line]]:
+        """The lines of several images, each as for `read`; their crops go through the recogniser together."""
         times = times or StageTimes()
-        now = time.perf_counter()
-        batch = detection.to_input(image)
-        now = times.add("detection input", now)
-        output = self._detect(batch)
-        now = times.add("detection model", now)
-        boxes, _ = detection.from_output(output, *image.shape[:2])
-        rows = reading_order(boxes)
-        now = times.add("detection output", now)
-        crops = [cut(image, box) for box in boxes]
-        times.add("crops", now)
-        return to_lines(rows, boxes, self._recognised(crops, times))
+        pages = []
+        crops: list[Array] = []
+        for image in images:
+            now = time.perf_counter()
+            batch = detection.to_input(image)
+            now = times.add("detection input", now)
+            output = self._detect(batch)
+            now = times.add("detection model", now)
+            boxes, _ = detection.from_output(output, *image.shape[:2])
+            rows = reading_order(boxes)
+            now = times.add("detection output", now)
+            pages.append((rows, boxes, len(crops)))
+            crops += [cut(image, box) for box in boxes]
+            times.add("crops", now)
+        readings = self._recognised(crops, times)
+        return [to_lines(rows, boxes, readings[first : first + len(boxes)]) for rows, boxes, first in pages]
 
     def _recognised(self, crops: list[Array], times: StageTimes) -> list[Reading]:
         readings: dict[int, Reading] = {}

@@ -104,7 +104,7 @@ class OpenvinoBackend:
         self._datatypes = {spec.name: spec.datatype for spec in (*inputs, *outputs)}
         self._inputs = {spec.name: at for at, spec in enumerate(inputs)}
         self._outputs = {spec.name: at for at, spec in enumerate(outputs)}
-        return ModelSignature(inputs=inputs, outputs=outputs)
+        return ModelSignature(inputs=inputs, outputs=outputs, metadata=_metadata(model))
 
     def enter_thread(self) -> None:
         """Makes the thread's infer request."""
@@ -218,6 +218,14 @@ def _tensor(path: Path, role: str, at: int, port: Any) -> TensorSpec:
         raise SetupError(f"{path}: {role} '{name}' has any number of dimensions; Trilith needs a fixed number")
     shape = tuple(-1 if size.is_dynamic else size.get_length() for size in partial)
     return TensorSpec(name=name, datatype=datatype, shape=shape)
+
+
+def _metadata(model: Any) -> dict[str, str]:
+    """The metadata of an ONNX file, which OpenVINO keeps for the framework that the model came from."""
+    if not model.has_rt_info(["framework"]):
+        return {}
+    kept = model.get_rt_info(["framework"]).value
+    return {key: text for key, text in kept.items() if isinstance(text, str)}
 
 
 def _texts(name: str, array: Array) -> Array:

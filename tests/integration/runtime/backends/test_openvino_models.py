@@ -153,3 +153,16 @@ def test_parameters_that_mean_nothing(tmp_path, parameters, says):
     write_openvino(tmp_path / "model.xml")
     with pytest.raises(InvalidConfig, match=says):
         load(tmp_path / "model.xml", parameters=parameters)
+
+
+def test_the_metadata_of_an_onnx_file_is_the_models(tmp_path):
+    import onnx
+    from onnx_models import save_mlp
+
+    path = tmp_path / "model.onnx"
+    save_mlp(path)
+    assert load(path)[1].metadata == {}
+    model = onnx.load(path)
+    onnx.helper.set_model_props(model, {"character": "a\nb\u2028c", "author": "somebody"})
+    onnx.save(model, path)
+    assert load(path)[1].metadata == {"character": "a\nb\u2028c", "author": "somebody"}
