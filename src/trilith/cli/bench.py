@@ -60,6 +60,7 @@ def bench(
     header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     content_type: str | None = None,
     timeout: str = "30s",
+    wait: str = "0s",
     pid: int | None = None,
     json: Annotated[Path | None, OR_DASH] = None,
     csv: Annotated[Path | None, OR_DASH] = None,
@@ -127,6 +128,8 @@ def bench(
         Content type of the data; by default from the file's extension, JSON for text.
     timeout
         Time after which a request without an answer counts as failed.
+    wait
+        Time that the server may take to come up, and to give its first good answer.
     pid
         Process id of the server on this machine: its CPU time a request is measured, child processes included.
     json
@@ -178,6 +181,7 @@ def bench(
         timeout_s=spec.timeout_s,
         server_pid=existing(pid),
     )
+    wait_s = parse_duration_s("--wait", wait)
     specs: tuple[SubjectSpec, ...] = (spec,)
     if scenario is not None:
         specs, levels = of_scenario(scenario, spec, levels)
@@ -186,7 +190,7 @@ def bench(
     if search and levels.slo is None:
         raise InvalidConfig("--search looks for the highest rate that keeps a promise: give --slo too, like --slo 80ms")
     try:
-        found = [subject(each) for each in specs]
+        found = [subject(each, wait_s=wait_s) for each in specs]
         plan = plan_for(levels, found, name=str(scenario or ""))
         report = _measure(plan, with_timelines=any(each.has_timeline for each in found))
     except ProcessLookupError as error:

@@ -7,6 +7,7 @@ Rule 2: nothing here runs inside an event loop: what asks over gRPC runs one of 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from trilith.measure.preflight import MADE_BODY, first_answer
 INLINE: Final = "inline"
 _JSON: Final = "application/json"
 _TRIES: Final = 3
+_ASK_AGAIN_S: Final = 0.25
 _WILL_PASS: Final = ("grpc-status 14", "grpc-status 8", "grpc-status 4 ")
 
 
@@ -104,13 +106,28 @@ class Subject:
     status: int = 200
 
 
-def subject(spec: SubjectSpec) -> Subject:
+def subject(spec: SubjectSpec, *, wait_s: float = 0.0) -> Subject:
     """Asks the target what it takes, prepares requests, and sends one. Not inside an event loop.
+
+    Args:
+        spec: the target.
+        wait_s: seconds that it may take to come up: until then every answer but a good one is "not yet".
 
     Raises:
         InvalidConfig: the spec does not fit the target.
         SetupError: nobody answers, or the answer says that the request is wrong, or that it always fails.
     """
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            return _asked(spec)
+        except SetupError:
+            if time.monotonic() + _ASK_AGAIN_S > until:
+                raise
+        time.sleep(_ASK_AGAIN_S)
+
+
+def _asked(spec: SubjectSpec) -> Subject:
     if is_grpc(spec.url):
         return asyncio.run(_grpc(spec))
     if spec.proto is not None:

@@ -1,5 +1,6 @@
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -7,7 +8,6 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from waiting import wait_until
 
 from trilith.cli.bench import bench
 from trilith.errors import InvalidConfig, SetupError
@@ -145,11 +145,44 @@ def test_the_highest_rate_that_keeps_a_promise(server, tmp_path):
     assert found["rate_per_s"] is None or found["rate_per_s"] < found["above_per_s"]
 
 
+def test_a_server_that_is_slow_to_start_is_waited_for(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    later = []
+
+    def start():
+        later.append(Quiet(("127.0.0.1", port), Answers))
+        later[0].seen = []
+        later[0].serve_forever(poll_interval=0.02)
+
+    timer = threading.Timer(0.6, start)
+    timer.start()
+    try:
+        options = {"wait": "30s", "duration": "200ms", "warmup": "0s", "concurrency": "2"}
+        assert bench(f"http://127.0.0.1:{port}/ok", **options, json=tmp_path / "r.json") == 0
+    finally:
+        timer.join(10) if not later else later[0].shutdown()
+        for server in later:
+            server.server_close()
+
+
 RUN = """
+import signal
 import sys
 from pathlib import Path
 from trilith.cli.bench import bench
-url, folder = sys.argv[1], Path(sys.argv[2])
+from trilith.measure.load.recorder import Recorder
+
+url, folder, number = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+success = Recorder.success
+
+def counted(recorder, latency_s, now):
+    success(recorder, latency_s, now)
+    if recorder.latencies.count == 20:
+        signal.raise_signal(number)
+
+Recorder.success = counted
 sys.exit(bench(url, rate="50", duration="60s", warmup="0s", json=folder / "r.json", html=folder / "r.html"))
 """
 
@@ -157,12 +190,10 @@ sys.exit(bench(url, rate="50", duration="60s", warmup="0s", json=folder / "r.jso
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_a_whole_report(server, tmp_path, number):
     url = f"http://127.0.0.1:{server.server_address[1]}/ok"
-    running = subprocess.Popen([sys.executable, "-c", RUN, url, str(tmp_path)], stdout=subprocess.PIPE)
-    wait_until(lambda: server.seen.count("/ok") > 30 or running.poll() is not None)
-    running.send_signal(number)
-    out, _ = running.communicate(timeout=30)
-    assert running.returncode == 130
-    assert b"Interrupted" in out
+    command = [sys.executable, "-c", RUN, url, str(tmp_path), str(int(number))]
+    done = subprocess.run(command, capture_output=True, timeout=50, check=False)
+    assert done.returncode == 130, done.stderr
+    assert b"Interrupted" in done.stdout
     report = json.loads((tmp_path / "r.json").read_bytes())
     assert report["interrupted"]
     assert report["levels"][0]["latency"]["count"] > 10

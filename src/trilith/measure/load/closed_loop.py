@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 
-from trilith.measure.load.drive import Drive, Waiting
-from trilith.measure.load.lanes import Lane
+from trilith.measure.load.drive import Drive
+from trilith.measure.load.lanes import Lane, Waiting
 
 
 class ClosedLoop(Drive):
@@ -24,7 +24,7 @@ class ClosedLoop(Drive):
     def _release(self, lane: Lane, now: float) -> None:
         if not self._several:
             # The first latency of a connection includes the time to open it, as a caller would feel it.
-            self._send(lane, self._request(0), now, now)
+            self._send(lane, self._picker.request(0), now, now)
             return
         answered = lane.sent_at > 0.0
         queue = self._queues[lane.station]
@@ -48,8 +48,8 @@ class ClosedLoop(Drive):
             self._next(time.perf_counter())
 
     def _next(self, now: float) -> None:
-        station = self._draw()
-        request = self._request(station)
+        station = self._picker.draw()
+        request = self._picker.request(station)
         if self._idle[station]:
             self._send(self._idle[station].pop(), request, now, now)
         else:

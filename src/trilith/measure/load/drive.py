@@ -13,41 +13,22 @@ import gc
 import math
 import time
 from abc import ABC, abstractmethod
-from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
+from trilith.measure.load.cpu_window import CpuWindow
 from trilith.measure.load.generator_meter import GeneratorMeter
-from trilith.measure.load.http_station import HttpStation
 from trilith.measure.load.kept_timelines import fetch
-from trilith.measure.load.lanes import MALFORMED, TIMEOUT, Lane
+from trilith.measure.load.lanes import MALFORMED, TIMEOUT, Lane, Request, Waiting
 from trilith.measure.load.outcome import GeneratorLoad, LoadOutcome
-from trilith.measure.load.plan import LoadPlan, Traffic
-from trilith.measure.load.recorder import KeptTimeline, Recorder, TargetCounts
+from trilith.measure.load.plan import LoadPlan, Picker, Traffic, http_traffic
+from trilith.measure.load.recorder import KeptTimeline, Recorder, TargetCounts, slice_length_s
 
 _SAMPLE_EVERY_S: Final = 0.01  # at most 100 timelines a second: they cost the server work
 _SAMPLE_BURST_S: Final = 0.1  # what was not used of that may be caught up on: slow requests often begin together
 _TICK_S: Final = 0.05
 _SETTLE_S: Final = 0.01
-_SLICES: Final = 20
-_SLICE_LENGTHS_S: Final = (1.0, 0.5, 0.25, 0.1, 0.05)
-_MOST_SLICES: Final = 600
-
-Request = Any
-"""What a station's lanes send; only they look inside, save for its `size_bytes`."""
-
-
-class Waiting:
-    """A request that is due and has no lane yet."""
-
-    __slots__ = ("due_at", "request", "taken_up_at")
-
-    def __init__(self, request: Request, due_at: float, taken_up_at: float) -> None:
-        self.request = request
-        self.due_at = due_at
-        self.taken_up_at = taken_up_at
 
 
 class Drive(ABC):
@@ -65,23 +46,23 @@ class Drive(ABC):
         Args:
             plan: what to do.
             server_cpu_s: reads the server's CPU seconds so far.
-            on_progress: called several times a second with the seconds since the start, warm-up included, and the
-                number of answers measured so far.
+            on_progress: called often with the seconds since the start, warm-up included, and the answers measured.
         """
         self._plan = plan
         self._server_cpu_s = server_cpu_s
         self._on_progress = on_progress
-        self._traffic: Sequence[Traffic] = plan.traffic or (_http_traffic(plan),)
+        self._traffic: Sequence[Traffic] = plan.traffic or (http_traffic(plan),)
         self._stations = [each.make_station(number) for number, each in enumerate(self._traffic)]
         self._several = len(self._stations) > 1
-        self._thresholds = list(accumulate(each.weight for each in self._traffic))
+        self._picker = Picker(self._traffic, plan.uniform)
         self._idle: list[list[Lane]] = [[] for _ in self._stations]
         self._queues: list[deque[Waiting]] = [deque() for _ in self._stations]
-        self._next_request = [0] * len(self._stations)
         self._next_sample_at = 0.0
         self._kept: list[list[KeptTimeline]] = [[] for _ in self._stations]
         self._running = False
-        self._recorder = Recorder(ended_at=-math.inf, targets=self._no_counts())  # of the warm-up: no slices
+        self._recorder = Recorder(
+            started_at=math.inf, ended_at=-math.inf, targets=self._no_counts()
+        )  # of the warm-up: no slices
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
@@ -105,7 +86,7 @@ class Drive(ABC):
                 station.open(self, plan.concurrency)
             await self._begin()
             await self._pass_time(time.perf_counter(), plan.warmup_s, began_at)
-            server_cpu = _CpuWindow(self._server_cpu_s) if self._server_cpu_s is not None else None
+            server_cpu = CpuWindow(self._server_cpu_s) if self._server_cpu_s is not None else None
             # Reading the CPU time stalled the loop: what was in flight meanwhile is answered before it is measured.
             await asyncio.sleep(_SETTLE_S)
             generator, elapsed_s = await self._measure(began_at)
@@ -130,21 +111,22 @@ class Drive(ABC):
 
     async def _measure(self, began_at: float) -> tuple[GeneratorLoad, float]:
         plan = self._plan
-        read_before, opened_before = self._read_bytes(), self._opened()
+        read_before, opened_before = self._totals()
         meter = GeneratorMeter()
         measured_from = time.perf_counter()
         recorder = self._recorder = Recorder(
             started_at=measured_from,
-            slice_s=_slice_s(plan.duration_s),
-            ended_at=measured_from + plan.duration_s,
+            slice_s=slice_length_s(plan.duration_s),
+            ended_at=math.inf if plan.due is None else measured_from + plan.duration_s,
+            due_until=measured_from + plan.duration_s,
             slo_s=plan.slo_s,
             targets=self._no_counts(),
         )
         await self._pass_time(measured_from, plan.duration_s, began_at)
-        elapsed_s = time.perf_counter() - measured_from
-        recorder.ended_at = min(recorder.ended_at, measured_from + elapsed_s)
-        recorder.received_bytes = self._read_bytes() - read_before
-        recorder.connections = self._opened() - opened_before
+        recorder.ended_at = min(recorder.ended_at, time.perf_counter())
+        elapsed_s = recorder.ended_at - measured_from
+        read_bytes, opened = self._totals()
+        recorder.received_bytes, recorder.connections = read_bytes - read_before, opened - opened_before
         return meter.stop(spun=self._spins), elapsed_s
 
     def _no_counts(self) -> list[TargetCounts]:
@@ -152,8 +134,7 @@ class Drive(ABC):
 
     # ---- what the two loops do in their own way ----
 
-    _spins = False
-    """Whether the loop turns without sleep, so that its CPU time says nothing."""
+    _spins = False  # whether the loop turns without sleep, so that its CPU time says nothing
 
     async def _begin(self) -> None:  # noqa: B027  most loops have nothing to do
         """Before the warm-up."""
@@ -195,7 +176,7 @@ class Drive(ABC):
         if last_at:
             if last_at >= recorder.started_at:
                 stream.between.record(now - last_at)
-        elif lane.due_at >= recorder.started_at or self._plan.due is None:
+        elif self._plan.due is None or recorder.was_due(lane.due_at):
             stream.first_item.record(now - lane.due_at)
         for _ in range(number - 1):
             stream.between.record(0.0)
@@ -230,19 +211,6 @@ class Drive(ABC):
 
     # ---- sending ----
 
-    def _draw(self) -> int:
-        """Which target comes next."""
-        if not self._several:
-            return 0
-        thresholds = self._thresholds
-        return min(bisect(thresholds, self._plan.uniform() * thresholds[-1]), len(thresholds) - 1)
-
-    def _request(self, station: int) -> Request:
-        requests = self._traffic[station].requests
-        index = self._next_request[station]
-        self._next_request[station] = index + 1 if index + 1 < len(requests) else 0
-        return requests[index]
-
     def _send(self, lane: Lane, request: Request, due_at: float, now: float) -> None:
         self._recorder.sent_bytes += request.size_bytes
         lane.due_at = due_at
@@ -263,7 +231,7 @@ class Drive(ABC):
             return
         recorder = self._recorder
         latency_s = now - due_at
-        if due_at >= recorder.started_at or self._plan.due is None:
+        if self._plan.due is None or recorder.was_due(due_at):
             recorder.success(latency_s, now)
             if self._several:
                 recorder.targets[lane.station].latencies.record(latency_s)
@@ -274,7 +242,7 @@ class Drive(ABC):
 
     def _error(self, station: int, due_at: float, kind: str, now: float) -> None:
         recorder = self._recorder
-        if due_at >= recorder.started_at or self._plan.due is None:
+        if self._plan.due is None or recorder.was_due(due_at):
             recorder.error(kind, now)
             if self._several:
                 recorder.targets[station].errors[kind] += 1
@@ -321,47 +289,12 @@ class Drive(ABC):
             while queue and queue[0].due_at < oldest_allowed:
                 self._error(number, queue.popleft().due_at, TIMEOUT, now)
 
-    def _read_bytes(self) -> int:
-        return sum(station.received_bytes for station in self._stations)
-
-    def _opened(self) -> int:
-        return sum(station.connections_opened for station in self._stations)
+    def _totals(self) -> tuple[int, int]:
+        stations = self._stations
+        return sum(each.received_bytes for each in stations), sum(each.connections_opened for each in stations)
 
     async def _close(self) -> None:
         self._running = False
         for station in self._stations:
             await station.close()
-        # One turn, so that the sockets are really closed when the next level opens its own.
-        await asyncio.sleep(0)
-
-
-def _http_traffic(plan: LoadPlan) -> Traffic:
-    target = plan.target
-    if target is None:
-        raise ValueError("a LoadPlan has a target or traffic")
-    return Traffic(
-        make_station=lambda number: HttpStation(number, target, timeout_s=plan.timeout_s),
-        requests=plan.requests,
-        timelines_at=target,
-    )
-
-
-def _slice_s(duration_s: float) -> float:
-    """The longest of the usual lengths of which a level has at least twenty; longer ones for a very long level."""
-    if duration_s > _MOST_SLICES:
-        return float(-(-duration_s // _MOST_SLICES))
-    return next((length for length in _SLICE_LENGTHS_S if duration_s / length >= _SLICES), _SLICE_LENGTHS_S[-1])
-
-
-class _CpuWindow:
-    """The server's CPU time from creation on."""
-
-    def __init__(self, read_s: Callable[[], float]) -> None:
-        self._read_s = read_s
-        self._before_s = read_s()
-        self._from = time.perf_counter()
-
-    def used_s(self, elapsed_s: float) -> float:
-        """CPU seconds used, scaled to the `elapsed_s` seconds that were measured within the window."""
-        window_s = time.perf_counter() - self._from
-        return (self._read_s() - self._before_s) * elapsed_s / window_s
+        await asyncio.sleep(0)  # so that the sockets are really closed when the next level opens its own

@@ -13,41 +13,22 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from trilith.core.timeline import TIMELINE_AT_HEADER, TIMELINE_HEADER
 from trilith.errors import CallerError
-from trilith.measure.load.grpc_lane import GrpcLane
+from trilith.measure.load.grpc_lane import GrpcLane, Owner, error_of
 from trilith.measure.load.grpc_target import GrpcRequest
 from trilith.measure.load.lanes import CLOSED, MALFORMED, RESET, Load
-from trilith.wire.grpc_status import GrpcStatus
 from trilith.wire.http2 import frames
 from trilith.wire.http2.errors import ConnectionFault, ErrorCode
 from trilith.wire.http2.header_decoder import HeaderDecoder
 
-_LARGEST_ANSWER_BYTES: Final = 1 << 31
 _CREDIT_AFTER_BYTES: Final = 1 << 28
 _LAST_STREAM: Final = frames.MAX_STREAM_ID - 1000
 _INITIAL_WINDOW: Final = 4
 _MAX_FRAME: Final = 5
 _MAX_STREAMS: Final = 3
-
-
-class Owner(Protocol):
-    """The station of a connection."""
-
-    def ready(self, connection: GrpcConnection) -> None:
-        """The server has said what it allows."""
-        ...
-
-    def draining(self, connection: GrpcConnection) -> None:
-        """The server takes no more calls on it."""
-        ...
-
-    def lost(self, connection: GrpcConnection, kind: str) -> None:
-        """The connection is of no more use."""
-        ...
 
 
 class GrpcConnection(asyncio.Protocol):
@@ -83,11 +64,6 @@ class GrpcConnection(asyncio.Protocol):
         self.max_streams = 1 << 31
         self.open = False
         self.asked_at = 0.0
-
-    @property
-    def in_flight(self) -> Sequence[GrpcLane]:
-        """Lanes with a call in flight."""
-        return tuple(self._lanes.values())
 
     def start(self, lane: GrpcLane, request: GrpcRequest) -> None:
         """Writes a call."""
@@ -229,7 +205,7 @@ class GrpcConnection(asyncio.Protocol):
                 elif name == TIMELINE_AT_HEADER:
                     lane.timeline_place = value
         if ends:
-            self._ended(stream, _error_of(fields, lane))
+            self._ended(stream, error_of(fields, lane))
 
     def _control(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         transport = self._transport
@@ -318,18 +294,3 @@ class GrpcConnection(asyncio.Protocol):
     def _fail(self, kind: str) -> None:
         self.abort()
         self._owner.lost(self, kind)
-
-
-def _error_of(fields: Sequence[tuple[bytes, bytes]], lane: GrpcLane) -> str:
-    """What the last header list of a call says went wrong; "" when nothing did."""
-    found = dict(fields)
-    status = found.get(b"grpc-status")
-    if status == b"0":
-        return ""
-    lane.status_message = found.get(b"grpc-message", b"")
-    if status is None:
-        http = found.get(b":status", b"").decode("latin-1")
-        return f"status {http}" if http not in ("", "200") else "answer without a status"
-    number = status.decode("latin-1")
-    known = number.isdecimal() and int(number) in GrpcStatus.__members__.values()
-    return f"grpc-status {number} ({GrpcStatus(int(number)).name})" if known else f"grpc-status {number}"

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from trilith.wire.grpc_messages import Message, MessageReader
+from trilith.wire.grpc_status import GrpcStatus
 
 if TYPE_CHECKING:
     from trilith.measure.load.grpc_connection import GrpcConnection
     from trilith.measure.load.grpc_target import GrpcRequest
 
 _LARGEST_ANSWER_BYTES: Final = 1 << 31
+
+
+class Owner(Protocol):
+    """The station of a connection."""
+
+    def ready(self, connection: GrpcConnection) -> None:
+        """The server has said what it allows."""
+        ...
+
+    def draining(self, connection: GrpcConnection) -> None:
+        """The server takes no more calls on it."""
+        ...
+
+    def lost(self, connection: GrpcConnection, kind: str) -> None:
+        """The connection is of no more use."""
+        ...
 
 
 class GrpcLane:
@@ -92,3 +110,18 @@ class GrpcLane:
     def belongs_to(self, connection: GrpcConnection) -> bool:
         """Whether it is a lane of this connection."""
         return self._connection is connection
+
+
+def error_of(fields: Sequence[tuple[bytes, bytes]], lane: GrpcLane) -> str:
+    """What the last header list of a call says went wrong; "" when nothing did."""
+    found = dict(fields)
+    status = found.get(b"grpc-status")
+    if status == b"0":
+        return ""
+    lane.status_message = found.get(b"grpc-message", b"")
+    if status is None:
+        http = found.get(b":status", b"").decode("latin-1")
+        return f"status {http}" if http not in ("", "200") else "answer without a status"
+    number = status.decode("latin-1")
+    known = number.isdecimal() and int(number) in GrpcStatus.__members__.values()
+    return f"grpc-status {number} ({GrpcStatus(int(number)).name})" if known else f"grpc-status {number}"

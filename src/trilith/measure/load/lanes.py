@@ -21,6 +21,21 @@ LONGEST_PAUSE_S: Final = 1.0
 FIRST_PAUSE_S: Final = 0.01
 
 
+Request = Any
+"""What a station's lanes send; only they look inside, save for its `size_bytes`."""
+
+
+class Waiting:
+    """A request that is due and has no lane yet."""
+
+    __slots__ = ("due_at", "request", "taken_up_at")
+
+    def __init__(self, request: Request, due_at: float, taken_up_at: float) -> None:
+        self.request = request
+        self.due_at = due_at
+        self.taken_up_at = taken_up_at
+
+
 class Lane(Protocol):
     """Carries one request at a time.
 
@@ -51,7 +66,7 @@ class Lane(Protocol):
         """Whether another request may be sent."""
         ...
 
-    def send(self, request: Any, *, sampled: bool) -> None:
+    def send(self, request: Request, *, sampled: bool) -> None:
         """Writes a request, of the kind that its station prepares."""
         ...
 

@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from trilith.measure.load.drive import Drive, Waiting
-from trilith.measure.load.lanes import Lane
+from trilith.measure.load.drive import Drive
+from trilith.measure.load.lanes import Lane, Waiting
 from trilith.measure.load.recorder import UNANSWERED
 
 SPIN_ABOVE_PER_S: Final = 1000.0
@@ -72,11 +72,11 @@ class OpenLoop(Drive):
 
     def _take_up(self, due_at: float, now: float) -> None:
         recorder = self._recorder
-        if due_at >= recorder.started_at > 0.0:
+        if recorder.was_due(due_at):
             recorder.offered += 1
             recorder.lags.record(now - due_at)
-        station = self._draw()
-        request = self._request(station)
+        station = self._picker.draw()
+        request = self._picker.request(station)
         idle = self._idle[station]
         if idle:
             self._send_due(idle.pop(), request, due_at, now, now)
@@ -84,7 +84,7 @@ class OpenLoop(Drive):
             self._queues[station].append(Waiting(request, due_at, now))
 
     def _send_due(self, lane: Lane, request: object, due_at: float, taken_up_at: float, now: float) -> None:
-        if due_at >= self._recorder.started_at:
+        if self._recorder.was_due(due_at):
             self._recorder.waits.record(now - taken_up_at)
         self._send(lane, request, due_at, now)
 
@@ -98,7 +98,7 @@ class OpenLoop(Drive):
 
     def _count(self, lane: Lane, error: str, now: float) -> None:
         super()._count(lane, error, now)
-        if not error and lane.due_at >= self._recorder.started_at:
+        if not error and self._recorder.was_due(lane.due_at):
             self._recorder.from_send.record(now - lane.sent_at)
 
     def _hopeless(self) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
-from trilith.measure.load.lanes import Station
+from trilith.measure.load.http_station import HttpStation
+from trilith.measure.load.lanes import Request, Station
 from trilith.measure.load.target import PreparedRequest, Target
 
 
@@ -65,3 +68,44 @@ class LoadPlan:
     slo_s: float = math.inf
     hopeless_share: float | None = None
     uniform: Callable[[], float] = field(default=lambda: 0.0)
+
+
+class Picker:
+    """Which target comes next, by weight and chance, and which of its requests, in turn."""
+
+    __slots__ = ("_next", "_requests", "_thresholds", "_uniform")
+
+    def __init__(self, traffic: Sequence[Traffic], uniform: Callable[[], float]) -> None:
+        self._requests = [each.requests for each in traffic]
+        self._thresholds = list(accumulate(each.weight for each in traffic))
+        self._next = [0] * len(self._requests)
+        self._uniform = uniform
+
+    def draw(self) -> int:
+        """The number of a target."""
+        thresholds = self._thresholds
+        if len(thresholds) == 1:
+            return 0
+        return min(bisect(thresholds, self._uniform() * thresholds[-1]), len(thresholds) - 1)
+
+    def request(self, station: int) -> Request:
+        """The next request of a target."""
+        requests, index = self._requests[station], self._next[station]
+        self._next[station] = index + 1 if index + 1 < len(requests) else 0
+        return requests[index]
+
+
+def http_traffic(plan: LoadPlan) -> Traffic:
+    """The requests of a plan that has one HTTP endpoint.
+
+    Raises:
+        ValueError: it has none.
+    """
+    target = plan.target
+    if target is None:
+        raise ValueError("a LoadPlan has a target or traffic")
+    return Traffic(
+        make_station=lambda number: HttpStation(number, target, timeout_s=plan.timeout_s),
+        requests=plan.requests,
+        timelines_at=target,
+    )

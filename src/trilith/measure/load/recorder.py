@@ -22,6 +22,10 @@ MAX_SAMPLES_BYTES: Final = 64 << 20
 
 UNANSWERED: Final = "no answer by the end"
 
+_SLICES: Final = 20
+_SLICE_LENGTHS_S: Final = (1.0, 0.5, 0.25, 0.1, 0.05)
+_MOST_SLICES: Final = 600
+
 
 @dataclass(frozen=True, slots=True)
 class TimelineSample:
@@ -78,6 +82,7 @@ class Recorder:
         started_at: the instant from which slices are counted.
         slice_s: their length in seconds.
         ended_at: what comes from this instant on belongs to no slice.
+        due_until: requests that were due from this instant on, or before `started_at`, do not count in an open loop.
         slo_s: an answer later than this is a good one that came too late.
         latencies: of answers that are a success (status 2xx).
         from_send: the same from the actual sending; empty in a closed loop.
@@ -100,6 +105,7 @@ class Recorder:
     started_at: float = 0.0
     slice_s: float = 1.0
     ended_at: float = math.inf
+    due_until: float = math.inf
     slo_s: float = math.inf
     latencies: DurationHistogram = field(default_factory=DurationHistogram)
     from_send: DurationHistogram = field(default_factory=DurationHistogram)
@@ -117,6 +123,11 @@ class Recorder:
     samples: list[TimelineSample] = field(default_factory=list)
     samples_bytes: int = 0
     kept: list[KeptTimeline] = field(default_factory=list)
+
+    @classmethod
+    def of_warm_up(cls, targets: list[TargetCounts]) -> Recorder:
+        """One in which no request was due and no answer belongs to a slice."""
+        return cls(started_at=math.inf, ended_at=-math.inf, targets=targets)
 
     def answer(self, status: int, latency_s: float, now: float = 0.0) -> None:
         """A whole HTTP answer came after `latency_s` seconds, at the instant `now`."""
@@ -144,6 +155,10 @@ class Recorder:
         """Good answers that came within the slices."""
         return sum(piece.latencies.count for piece in self.slices)
 
+    def was_due(self, due_at: float) -> bool:
+        """Whether a request of an open loop counts, by the instant at which it was due."""
+        return self.started_at <= due_at < self.due_until
+
     def slice_at(self, now: float) -> Slice:
         """The slice of an instant; one before the start belongs to the first."""
         index = int((now - self.started_at) / self.slice_s)
@@ -162,3 +177,10 @@ class Recorder:
         """An answer said where its timeline is."""
         if len(self.kept) < MAX_SAMPLES:
             self.kept.append(KeptTimeline(path, latency_s))
+
+
+def slice_length_s(duration_s: float) -> float:
+    """The longest of the usual lengths of which a level has at least twenty; longer ones for a very long level."""
+    if duration_s > _MOST_SLICES:
+        return float(-(-duration_s // _MOST_SLICES))
+    return next((length for length in _SLICE_LENGTHS_S if duration_s / length >= _SLICES), _SLICE_LENGTHS_S[-1])
