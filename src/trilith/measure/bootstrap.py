@@ -1,6 +1,7 @@
-"""The ratio of two tail latencies from few answers a round: of all rounds, and what else it might have been. Pure.
+"""The ratio of two figures that a single round is too short for: of all rounds, and what else it might have been. Pure.
 
-A round of thirty answers has no p99, a hundred rounds together have one. How sure it is, rounds drawn again and again
+A round of thirty answers has no p99, and CPU time is counted in hundredths of a second; all rounds together have both.
+How sure they are, rounds drawn again and again
 with replacement tell (B. Efron, 1979): each draw takes whole rounds, both sides of them, so that what a round shares
 stays shared. The ends are the expanded percentiles of the draws (T. C. Hesterberg, The American Statistician 69, 2015,
 section 5.4), which make good for the spread that few rounds hide.
@@ -50,11 +51,46 @@ def pooled_percentile_ratio(
     rounds = len(baseline)
     if rounds < FEWEST_ROUNDS or rounds != len(other):
         raise ValueError(f"expected {FEWEST_ROUNDS} rounds or more of both, got {rounds} and {len(other)}")
-    chance = np.random.default_rng(_SEED)
-    weights = np.vstack(
-        [np.ones(rounds, np.int64), chance.multinomial(rounds, np.full(rounds, 1 / rounds), size=_DRAWS)]
-    )
+    weights = _weights(rounds)
     logs = _log_percentiles(other, weights, fraction) - _log_percentiles(baseline, weights, fraction)
+    return _estimate(logs, rounds, confidence)
+
+
+def pooled_share_ratio(
+    baseline: Sequence[tuple[float, int]], other: Sequence[tuple[float, int]], *, confidence: float = 0.95
+) -> RatioEstimate:
+    """The ratio of what one of the other's requests takes in the mean to what one of the baseline's takes.
+
+    Args:
+        baseline: round by round, what all requests took together, and their number.
+        other: the other's of the same rounds.
+        confidence: of the interval.
+
+    Raises:
+        ValueError: there are fewer than `FEWEST_ROUNDS` rounds, their numbers differ, or a sum is not above 0.
+    """
+    rounds = len(baseline)
+    if rounds < FEWEST_ROUNDS or rounds != len(other):
+        raise ValueError(f"expected {FEWEST_ROUNDS} rounds or more of both, got {rounds} and {len(other)}")
+    sums = [math.fsum(part[place] for part in side) for side in (baseline, other) for place in (0, 1)]
+    if min(sums) <= 0:
+        raise ValueError(f"expected sums above 0, got {sums}")
+    weights = _weights(rounds)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a draw of rounds without any is no number, and left out
+        before, after = (np.log(weights @ np.array(side, np.float64)) for side in (baseline, other))
+        logs = (after[:, 0] - after[:, 1]) - (before[:, 0] - before[:, 1])
+    return _estimate(logs, rounds, confidence)
+
+
+def _weights(rounds: int) -> _Counts:
+    """How often each round counts: once in the first row, as drawn in the others."""
+    chance = np.random.default_rng(_SEED)
+    drawn = chance.multinomial(rounds, np.full(rounds, 1 / rounds), size=_DRAWS)
+    return np.vstack([np.ones(rounds, np.int64), drawn])
+
+
+def _estimate(logs: npt.NDArray[np.float64], rounds: int, confidence: float) -> RatioEstimate:
+    """Of the logarithms of the ratio: the first of all rounds, the others of draws."""
     centre, draws = float(logs[0]), np.sort(logs[1:][np.isfinite(logs[1:])])
     widened = statistics.NormalDist().cdf(
         -math.sqrt(rounds / (rounds - 1)) * student_quantile((1 + confidence) / 2, rounds - 1)

@@ -215,6 +215,18 @@ def test_cpu_is_compared_where_it_was_measured():
     assert standings_of(plan(), rounds_of(scattered(100, 1, cpu_s=0.5), scattered(100, 2)))[0].cores == 0.5
 
 
+def test_little_cpu_time_is_compared_over_all_rounds_or_not_at_all():
+    coarse = [level(100, cpu_s=0.01 * (number % 3)) for number in range(12)]
+    twice = [level(100, cpu_s=0.02 * ((number + 1) % 3)) for number in range(12)]
+    assert "cpu" not in compare_rounds(plan(), rounds_of(coarse, twice), 1.0)[0].ratios
+    coarse, twice = ([replace(each, server_cpu_s=10 * each.server_cpu_s) for each in side] for side in (coarse, twice))
+    found = compare_rounds(plan(), rounds_of(coarse, twice), 1.0)[0].ratios["cpu"]
+    assert found.method == "bootstrap"
+    assert found.ratio == pytest.approx(2.0)
+    assert found.low < 2.0 < found.high
+    assert "cpu" not in compare_rounds(plan(), rounds_of(coarse[:7], twice[:7]), 1.0)[0].ratios
+
+
 def test_the_floors_add_up_to_the_difference_of_the_mean():
     rounds = rounds_of(
         scattered(100, 1, told=breakdown(model=70, service=10)), scattered(120, 2, told=breakdown(service=60))

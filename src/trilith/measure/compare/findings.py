@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
-from trilith.measure.bootstrap import FEWEST_ROUNDS, pooled_percentile_ratio
+from trilith.measure.bootstrap import FEWEST_ROUNDS, pooled_percentile_ratio, pooled_share_ratio
 from trilith.measure.compare import sentences
 from trilith.measure.compare.plan import ComparePlan
 from trilith.measure.compare.results import (
+    CPU,
     MEAN,
     METRICS,
     P50,
@@ -46,6 +47,7 @@ _DRIFT: Final = 0.2
 _ENOUGH_FOR_DRIFT: Final = 6
 _NOT_BY_CHANCE: Final = 3
 _SIZE_CHANGE: Final = 1.2
+_FINE_CPU_S: Final = 0.2
 _POOLED_FACTOR: Final = 2  # a tail of all rounds takes more answers than one of each: no round repeats it
 
 
@@ -101,9 +103,31 @@ def ratio_of(rounds: Sequence[Round], other: int, metric: Metric) -> RatioEstima
             baselines.append(before)
             others.append(after)
             first.append(each.order.index(0) < each.order.index(other))
+    if metric is CPU and not _cpu_is_fine(rounds, other):
+        return _pooled_cpu(rounds, other)
     if baselines and 2 * len(baselines) >= len(rounds):
         return paired_ratio(baselines, others, baseline_first=first)
     return _pooled_ratio(rounds, other, metric)
+
+
+def _cpu_is_fine(rounds: Sequence[Round], other: int) -> bool:
+    """Whether every round used so much CPU time that its unit of a hundredth of a second does not matter."""
+    used = [each.levels[index].server_cpu_s for each in rounds for index in (0, other)]
+    return all(cpu_s is None or cpu_s >= _FINE_CPU_S for cpu_s in used)
+
+
+def _pooled_cpu(rounds: Sequence[Round], other: int) -> RatioEstimate | None:
+    """CPU time a request of all rounds together; None when even that is not fine enough."""
+    sides: list[list[tuple[float, int]]] = [[], []]
+    for side, index in zip(sides, (0, other), strict=True):
+        for each in rounds:
+            level = each.levels[index]
+            if level.server_cpu_s is None:
+                return None
+            side.append((level.server_cpu_s, level.latency.count + level.failed))
+    if len(rounds) < FEWEST_ROUNDS or any(sum(cpu_s for cpu_s, _ in side) < _FINE_CPU_S for side in sides):
+        return None
+    return pooled_share_ratio(sides[0], sides[1])
 
 
 def _pooled_ratio(rounds: Sequence[Round], other: int, metric: Metric) -> RatioEstimate | None:
