@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from trilith.errors import InvalidConfig
+from trilith.net.transport.accept_board import MAX_CALLS
 from trilith.wire.frames import FrameLimits
 
 KIB: Final = 1024
@@ -63,3 +65,14 @@ class PeerConfig:
     heartbeat_interval_s: float = 1.0
     high_water_bytes: int = 4 * MIB
     max_unsent_bytes: int = 2048 * MIB
+
+
+def checked_grant(calls: int) -> int:
+    """The grant itself.
+
+    Raises:
+        InvalidConfig: it is not 0 to 4096.
+    """
+    if not 0 <= calls <= MAX_CALLS:
+        raise InvalidConfig(f"grant: expected 0 to {MAX_CALLS} calls at a time on one connection, got {calls}")
+    return calls

@@ -14,9 +14,9 @@ from typing import Final
 
 from trilith.errors import InvalidConfig, SetupError
 from trilith.net.listen import checked_path, listen_unix
-from trilith.net.transport.config import PeerConfig
+from trilith.net.transport.config import PeerConfig, checked_grant
 from trilith.net.transport.owner import LOG
-from trilith.net.transport.peer import Peer, checked_grant
+from trilith.net.transport.peer import Peer
 
 _ACCEPT_AGAIN_S: Final = 1.0
 _NO_SOCKET: Final = "cannot connect to {}: {} (see ulimit -n)"
