@@ -102,6 +102,20 @@ def test_the_floor_and_the_stage_are_named(known):
     assert decide(CASES[known]()) == verdict
 
 
+def test_calls_of_different_methods_may_need_each_others_results():
+    whole_s = 0.064
+    stages = (
+        stage(3, "gateway Page.run", "queued -> sent", 0.001, whole_s),
+        stage(2, "service Page.run", "decoded -> infer", 0.003, whole_s),
+        stage(2, "service Detector.find", "decoded -> infer", 0.030, whole_s),
+        stage(2, "service Reader.read", "decoded -> infer", 0.030, whole_s),
+    )
+    levels = [
+        Level(load=load, requests_per_s=load / whole_s, latency=latency(whole_s), stages=stages) for load in (1, 2, 4)
+    ]
+    assert decide(evidence(levels)).stage == "room"
+
+
 @pytest.mark.parametrize("known", CASES, ids=lambda known: known[1])
 def test_a_machine_that_is_too_noisy_gets_its_figure_and_no_verdict(known):
     noisy = msgspec.structs.replace(CASES[known](), noise=Noise(spread=1.4, stolen=0.1, foreign=1.9))

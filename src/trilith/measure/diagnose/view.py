@@ -68,12 +68,8 @@ class View:
         """The service that clients call, or "" when they call a model or something else."""
         for stage in self.alone.stages:
             if stage.floor == 3 and stage.name.startswith(GATEWAY):
-                return _service_of(stage)
+                return service_of(stage)
         return ""
-
-    def is_root(self, stage: Stage) -> bool:
-        """Whether a stage is the request's own and not of a call that it made."""
-        return not self.root or stage.floor == 0 or _service_of(stage) == self.root
 
     def share(self, level: Level, *edges: tuple[str, str], service: str = "", floor: int = 0) -> float:
         """The part of a request's time in stages between these stamps; 0 to 1."""
@@ -81,7 +77,7 @@ class View:
             stage.share
             for stage in level.stages
             if (stage.earlier, stage.later) in edges
-            and (not service or _service_of(stage) == service)
+            and (not service or service_of(stage) == service)
             and (not floor or stage.floor == floor)
         )
 
@@ -91,7 +87,7 @@ class View:
             stage.mean_s
             for stage in level.stages
             if (stage.earlier, stage.later) in edges
-            and (not service or _service_of(stage) == service)
+            and (not service or service_of(stage) == service)
             and (not floor or stage.floor == floor)
         )
 
@@ -131,7 +127,7 @@ class View:
         inside_s = sum(
             stage.per_call_s * stage.calls
             for stage in level.stages
-            if stage.floor == 2 and _service_of(stage) == station.name and not stage.waiting
+            if stage.floor == 2 and service_of(stage) == station.name and not stage.waiting
         )
         return in_system(level.requests_per_s, inside_s) / max(1, station.servers)
 
@@ -171,6 +167,6 @@ class View:
         return self.cores / need_s if need_s > 0 else None
 
 
-def _service_of(stage: Stage) -> str:
+def service_of(stage: Stage) -> str:
     """The service, or the model, that a stage belongs to."""
     return stage.name.partition(" ")[2].rpartition(".")[0] if stage.floor > 1 else stage.name.partition(" ")[2]

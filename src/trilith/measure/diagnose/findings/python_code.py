@@ -14,7 +14,7 @@ from trilith.measure.diagnose.findings.finding import (
     around,
     percent,
 )
-from trilith.measure.diagnose.view import View
+from trilith.measure.diagnose.view import View, service_of
 from trilith.measure.laws import in_system
 from trilith.measure.units import duration, size
 
@@ -196,8 +196,8 @@ def serial_calls(view: View) -> Iterator[Finding]:
     level = view.alone
     if not view.root:
         return
-    below = [stage for stage in level.stages if not view.is_root(stage) and stage.share > 0]
-    calls = _calls_below(level, view.root)
+    called, calls = _most_called(level, view.root)
+    below = [stage for stage in level.stages if stage.share > 0 and service_of(stage) == called]
     share = sum(stage.share for stage in below)
     alone_s = sum(stage.per_call_s * stage.calls for stage in below)
     spent_s = sum(stage.mean_s for stage in below)
@@ -205,7 +205,6 @@ def serial_calls(view: View) -> Iterator[Finding]:
     if calls < 1.8 or share < _SERIAL or spent_s < 0.75 * alone_s:
         return
     gain = 1 / max(0.05, 1 - share * (1 - 1 / calls))
-    names = sorted({stage.name.partition(" ")[2] for stage in below if stage.floor < 3})
     yield Finding(
         floor=PYTHON_FLOOR,
         stage="serial-calls",
@@ -213,8 +212,7 @@ def serial_calls(view: View) -> Iterator[Finding]:
         sentence=f"{view.root} makes {calls:.0f} calls one after the other, and each of them could run beside the"
         f" others.",
         evidence=(
-            f"One request alone spends {percent(share)} of {duration(level.latency.mean_s)} in calls of"
-            f" {', '.join(names)}.",
+            f"One request alone spends {percent(share)} of {duration(level.latency.mean_s)} in calls of {called}.",
             f"They take {duration(alone_s)} added up and {duration(spent_s)} of its time: nothing of them overlaps.",
         ),
         weight=min(0.95, share * (1 - 1 / calls) + 0.15),
@@ -231,14 +229,18 @@ def serial_calls(view: View) -> Iterator[Finding]:
     )
 
 
-def _calls_below(level: Level, root: str) -> float:
-    """How many calls of others a request makes; the ways to them, floor 3, are no calls of their own."""
-    counts: dict[str, float] = {}
-    for stage in level.stages:
-        name = stage.name.partition(" ")[2]
-        if stage.floor in (1, 2) and (name.rpartition(".")[0] if stage.floor == 2 else name) != root:
-            counts[stage.name] = max(counts.get(stage.name, 0.0), stage.calls)
-    return sum(counts.values())
+def _most_called(level: Level, root: str) -> tuple[str, float]:
+    """The service or model that a request calls most often by one method, and how often.
+
+    Calls of different methods may need each other's results; those of one most often do not.
+    """
+    calls = [
+        (stage.calls, service_of(stage))
+        for stage in level.stages
+        if stage.floor in (1, 2) and service_of(stage) != root
+    ]
+    most, name = max(calls, default=(0.0, ""))
+    return name, most
 
 
 def full_of_python(view: View) -> Iterator[Finding]:
