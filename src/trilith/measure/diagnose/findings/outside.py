@@ -10,18 +10,21 @@ from trilith.measure.diagnose.view import View
 
 _GENERATOR_FULL: Final = 0.85
 _LESS: Final = 0.7
+_LEAST: Final = 0.05
 
 
 def client_bound(view: View) -> Iterator[Finding]:
     """The generator has no core time left, and no process of the server is as busy."""
     level = view.full
     wanted = level.generator_cpu + level.generator_wait
-    if wanted < _GENERATOR_FULL or (not view.saturated and level.generator_cpu < _GENERATOR_FULL):
-        return
+    busiest = max(level.processes, key=lambda process: process.cpu, default=None)
+    served = busiest.cpu if busiest is not None else 0.0
     # Both compute on one core each: the one that needs more of it for a request is full first, however busy the
-    # machine is. What both waited for says nothing of that.
-    busiest = max((process.cpu for process in level.processes), default=0.0)
-    if busiest >= _LESS * level.generator_cpu or level.generator_cpu < 0.1 * wanted:
+    # machine is. On a busy one they take turns, and only together want a core all the time.
+    together = wanted + (busiest.runnable if busiest is not None else 0.0)
+    if not view.saturated and level.generator_cpu < _GENERATOR_FULL:
+        return
+    if served >= _LESS * level.generator_cpu or together < _GENERATOR_FULL or level.generator_cpu < _LEAST:
         return
     yield Finding(
         floor=CLIENT_FLOOR,
@@ -31,7 +34,7 @@ def client_bound(view: View) -> Iterator[Finding]:
             f"At {level.load} in flight the generator wanted {percent(wanted)} of its one core"
             f" ({percent(level.generator_cpu)}"
             " used).",
-            f"The busiest process of the server used {percent(busiest)} of one."
+            f"The busiest process of the server used {percent(served)} of one."
             if level.processes
             else "The server's processes could not be seen.",
         ),
