@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    source: str,
-    /,
-    *,
+    *sources: str,
     rate: float,
     p99: str | None = None,
     p95: str | None = None,
@@ -55,9 +53,9 @@ def plan(
 
     Parameters
     ----------
-    source
-        A report of `trilith bench URL --json FILE` with a level of one request in flight; or the endpoint, which is
-        measured now.
+    sources
+        A report of `trilith bench URL --json FILE` with a level of one request in flight, or several of one service; or
+        the endpoint, which is measured now.
     rate
         Requests a second that must be answered.
     p99
@@ -118,10 +116,14 @@ def plan(
     )
     if replicas < 1:
         raise InvalidConfig(f"--replicas {replicas}: the measured service has one or more")
+    if len(sources) != 1 and not (sources and all(map(_is_file, sources))):
+        raise InvalidConfig(f"expected an endpoint, or reports of `trilith bench --json FILE`; got {sources or 'none'}")
+    source = sources[0]
     if _is_file(source):
         if check:
             raise InvalidConfig("--check sends requests: give the endpoint to plan for instead of a report")
-        _write(plan_capacity(fit_service(_read(source), replicas), demand, replicas), None, json)
+        points = [point for file in sources for point in _read(file)]
+        _write(plan_capacity(fit_service(points, replicas), demand, replicas), None, json)
         return 0
     spec = SubjectSpec(
         url=source,

@@ -237,7 +237,7 @@ def test_every_option_of_tune_is_listed():
 def test_every_option_of_plan_is_listed():
     text = section("capacity.md", "## Options")
     listed = {option.split()[0] for row in rows(text) for option in CODE.findall(row[0])}
-    assert listed == {f"--{name.replace('_', '-')}" for name in inspect.signature(plan).parameters if name != "source"}
+    assert listed == {f"--{name.replace('_', '-')}" for name in inspect.signature(plan).parameters if name != "sources"}
 
 
 def test_every_option_of_diagnose_is_listed_with_its_default():

@@ -11,6 +11,7 @@ from trilith.cli import main
 from trilith.cli.bench import bench
 from trilith.cli.plan import plan
 from trilith.errors import InvalidConfig, SetupError
+from trilith.measure.capacity import points_of_json
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 QUICK = {"duration": "150ms", "warmup": "0s", "method": "GET"}
@@ -78,13 +79,26 @@ def test_an_endpoint_is_measured_and_planned_for(url, tmp_path, capsys):
     assert "Checked at " in said.out
 
 
-def test_a_report_of_bench_is_planned_by(url, tmp_path, capfdbinary):
-    report = tmp_path / "report.json"
+def test_reports_of_bench_are_planned_by(url, tmp_path, capfdbinary):
+    report, at_random = tmp_path / "report.json", tmp_path / "at_random.json"
     assert bench(url, concurrency="1,8", json=report, **QUICK) == 0
+    assert bench(url, rate="100", json=at_random, **QUICK) == 0
+    rates = [point.rate_per_s for point in points_of_json(at_random.read_bytes(), "at_random.json")]
+    assert rates == [100.0]
     capfdbinary.readouterr()
     with pytest.raises(SystemExit) as ended:
         main(
-            ["plan", str(report), "--rate", "50", "--p95", "5s", "--price-per-hour", "1", "--spare", "1", "--json", "-"]
+            [
+                "plan",
+                str(report),
+                str(at_random),
+                "--rate=50",
+                "--p95=5s",
+                "--price-per-hour=1",
+                "--spare=1",
+                "--json",
+                "-",
+            ]
         )
     assert ended.value.code == 0
     document = json.loads(capfdbinary.readouterr().out)
@@ -109,6 +123,8 @@ def test_options_that_mean_nothing(options, said):
 
 
 def test_what_is_not_there_is_told(tmp_path):
+    with pytest.raises(InvalidConfig, match="expected an endpoint, or reports"):
+        plan("http://127.0.0.1:1/", "report.json", rate=1, p99="1s")
     with pytest.raises(InvalidConfig, match="cannot be read"):
         plan(str(tmp_path / "absent.json"), rate=1, p99="1s")
     with pytest.raises(SetupError, match="nothing listens"):
