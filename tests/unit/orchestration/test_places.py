@@ -98,3 +98,9 @@ def test_a_folder_that_cannot_be_made_says_what_to_set(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
     with pytest.raises(SetupError, match="too long a path for a socket"), peers_folder():
         pass
+
+
+def test_a_server_says_later_what_its_target_is():
+    with server_record(record()) as say:
+        say("app.py:Desk")
+        assert [each.target for each in read_records()] == ["app.py:Desk"]

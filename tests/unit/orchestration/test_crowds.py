@@ -1,0 +1,78 @@
+"""Full replicas are told that calls wait for the places that streams hold."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import msgspec
+
+from trilith.core.identity import Identity
+from trilith.orchestration.deployments import Deployment, MethodRoute
+from trilith.orchestration.engine.calls import PendingCall
+from trilith.orchestration.engine.crowds import Crowds
+from trilith.orchestration.engine.hello import decode_crowded
+from trilith.orchestration.engine.links import ReplicaLink
+from trilith.orchestration.engine.stream_calls import StreamCall
+from trilith.wire.calls import CallMeta, pack_meta
+
+ROUTE = MethodRoute(service="S", method="m", timeout_s=9, idempotent=False, batch_rows=0, batch_wait_s=0, max_waiting=9)
+SINK = SimpleNamespace()
+
+
+class Peer:
+    def __init__(self, room):
+        self.credits = room
+        self.told = []
+
+    def notify(self, notice):
+        self.told.append(decode_crowded(notice).waiting)
+
+
+def replica(number, *, room=0, streams=1):
+    link = ReplicaLink(replica_id=number, service="S", revision=1, pid=1, peer=Peer(room))
+    for call_id in range(streams):
+        link.calls[call_id] = StreamCall(
+            ROUTE, b"", (), received_at=0, submitted_at=0, whole_at=math.inf, sink=SINK, trace=False
+        )
+    return link
+
+
+def waiting(client, submitted_at, identity=None):
+    meta = pack_meta(CallMeta("S", "m", "", "r", client=f"{client}:1", identity=identity))
+    return PendingCall(ROUTE, meta, (), received_at=0, submitted_at=submitted_at, deadline=99, sink=SINK, trace=False)
+
+
+def test_who_waits_is_told_to_full_replicas_with_streams():
+    links = [replica(1), replica(2), replica(3, room=1), replica(4, streams=0)]
+    deployment = Deployment(service="S", replicas=links)
+    deployment.waiting.extend(
+        [waiting("a", 1.0), waiting("b", 1.5, Identity(name="ann", kind="key")), waiting("c", 2.0), waiting("d", 3.5)]
+    )
+    deployment.waiting.append(
+        PendingCall(
+            ROUTE,
+            msgspec.msgpack.encode("no envelope"),
+            (),
+            received_at=0,
+            submitted_at=0,
+            deadline=9,
+            sink=SINK,
+            trace=False,
+        )
+    )
+    crowds = Crowds()
+    crowds.look(deployment, 3.2)
+    assert [link.peer.told for link in links] == [[["a"]], [], [], []]  # the others have not waited for long
+    crowds.look(deployment, 4.0)  # what was told is given time
+    assert [len(link.peer.told) for link in links] == [1, 0, 0, 0]
+    crowds.look(deployment, 5.3)
+    assert [link.peer.told[-1] for link in links[:2]] == [["a", "c"], ["key ann"]]
+
+
+def test_nobody_is_told_when_nobody_waits_for_long():
+    link = replica(1)
+    deployment = Deployment(service="S", replicas=[link])
+    deployment.waiting.append(waiting("a", 1.0))
+    Crowds().look(deployment, 2.0)
+    assert link.peer.told == []
