@@ -107,7 +107,8 @@ def check_apart(platforms: Sequence[PlatformRoutes]) -> None:
     Raises:
         InvalidConfig: two do.
     """
-    paths = [path for each in platforms for path in (each.health_path, each.predict_path)]
+    asked = [(each.health_path, each.predict_path, each.models_path) for each in platforms]
+    paths = [path for each in asked for path in each if path]
     for path in paths:
         if paths.count(path) > 1:
             raise InvalidConfig(

@@ -367,6 +367,7 @@ optimization { graph { level: 1 } cuda { graphs: true } input_pinned_memory { en
 dynamic_batching { default_queue_policy { default_timeout_microseconds: 5 allow_timeout_override: true } }
 version_policy: { latest { num_versions: 2 } } metric_tags { key: "team" value: "\x6fcr" }
 response_cache { enable: true }
+model_repository_agents { agents [ { name: "checksum" parameters { key: "MD5:1/a.onnx" value: "0cc1" } } ] agents { name: "own" } }
 parameters { key: "intra_op_thread_count" value { string_value: "2" } } model_transaction_policy { decoupled: false }
 """
 _YAML_OF_ALL = b"""
@@ -383,6 +384,7 @@ session: {intra_op_threads: 2, optimization: extended, entries: {session.x: "1"}
 source: "pypi:rapidocr==3.10.0#rapidocr/models/det.onnx"
 sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 load_timeout_ms: 1800000
+agents: [{name: checksum, parameters: {"MD5:1/a.onnx": "0cc1"}}, {name: own}]
 pure: false
 """
 _YAML_OF_TRITON = b"""

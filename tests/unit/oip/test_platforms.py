@@ -130,6 +130,9 @@ def test_two_that_ask_by_one_path_are_refused():
     with pytest.raises(InvalidConfig, match="--allow-sagemaker and --allow-vertex-ai both ask for '/ping'"):
         check_apart([SAGEMAKER, vertex_routes({**AIP, "AIP_HEALTH_ROUTE": "/ping"}, 0)])
     check_apart([SAGEMAKER, VERTEX])
+    many = sagemaker_routes({"SAGEMAKER_MULTI_MODEL": "true"}, 0)
+    with pytest.raises(InvalidConfig, match="both ask for '/models'"):
+        check_apart([many, vertex_routes({**AIP, "AIP_PREDICT_ROUTE": "/models"}, 0)])
 
 
 def test_the_command_line(tmp_path):
