@@ -5,8 +5,8 @@ Rule 1: latency runs from the instant at which a request was due. A server that 
 Rule 2: the requests that were due while it was measured are the ones that count. After the end no more are sent; those
         in flight may take as long again to end, at most the timeout, and what then has no answer has failed.
 Rule 3: how late the generator itself took up requests is measured like everything else.
-Rule 4: the event loop's timer is good to a millisecond. Above a thousand requests a second the loop turns without sleep
-        until the next is due, which costs a core.
+Rule 4: a timer of the system wakes the loop when a request is due (`FineTimer`). Above a thousand requests a second the
+        loop turns without sleep instead, which costs a core.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trilith.measure.load.drive import Drive
+from trilith.measure.load.fine_timer import FineTimer, fine_timer
 from trilith.measure.load.lanes import Lane, Waiting
 from trilith.measure.load.recorder import UNANSWERED
 
@@ -35,6 +36,7 @@ class OpenLoop(Drive):
     _started_at = 0.0
     _arriving = False
     _timer: asyncio.Handle | None = None
+    _fine_timer: FineTimer | None = None
 
     async def _begin(self) -> None:
         plan = self._plan
@@ -48,6 +50,7 @@ class OpenLoop(Drive):
             if all(station.open_lanes >= plan.concurrency for station in self._stations):
                 break
             await asyncio.sleep(_DRAIN_TICK_S)
+        self._fine_timer = fine_timer(self._turn)
         self._due = plan.due()
         self._started_at = time.perf_counter()
         self._next_due = self._started_at + next(self._due)
@@ -64,11 +67,12 @@ class OpenLoop(Drive):
             self._next_due = self._started_at + next(self._due)
             now = time.perf_counter()
         left_s = self._next_due - now
-        loop = asyncio.get_running_loop()
         if self._spins and left_s < _SPIN_WITHIN_S:
-            self._timer = loop.call_soon(self._turn)
+            self._timer = asyncio.get_running_loop().call_soon(self._turn)
+        elif self._fine_timer is not None:
+            self._fine_timer.set(left_s)
         else:
-            self._timer = loop.call_later(left_s - 0.001 if self._spins else left_s, self._turn)
+            self._timer = asyncio.get_running_loop().call_later(left_s, self._turn)
 
     def _take_up(self, due_at: float, now: float) -> None:
         recorder = self._recorder
@@ -120,6 +124,8 @@ class OpenLoop(Drive):
         self._arriving = False
         if self._timer is not None:
             self._timer.cancel()
+        if self._fine_timer is not None:
+            self._fine_timer.close()
         recorder = self._recorder
         # A request that was due just before the end may not have been taken up: it does not count.
         if self._stop.is_set():
