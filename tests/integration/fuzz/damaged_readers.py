@@ -367,7 +367,8 @@ optimization { graph { level: 1 } cuda { graphs: true } input_pinned_memory { en
 dynamic_batching { default_queue_policy { default_timeout_microseconds: 5 allow_timeout_override: true } }
 version_policy: { latest { num_versions: 2 } } metric_tags { key: "team" value: "\x6fcr" }
 response_cache { enable: true }
-model_repository_agents { agents [ { name: "checksum" parameters { key: "MD5:1/a.onnx" value: "0cc1" } } ] agents { name: "own" } }
+model_repository_agents {
+  agents { name: "checksum" parameters { key: "MD5:1/a.onnx" value: "0cc1" } } agents { name: "own" } }
 parameters { key: "intra_op_thread_count" value { string_value: "2" } } model_transaction_policy { decoupled: false }
 """
 _YAML_OF_ALL = b"""
