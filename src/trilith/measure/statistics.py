@@ -112,6 +112,7 @@ def paired_ratio(
     *,
     baseline_first: Sequence[bool] = (),
     confidence: float = 0.95,
+    least_noise: float = 0.0,
 ) -> RatioEstimate:
     """The ratio of `other` to `baseline`, with an interval.
 
@@ -120,6 +121,8 @@ def paired_ratio(
         other: the other's of the same rounds.
         baseline_first: whether the baseline ran before the other, round by round; empty where that is not known.
         confidence: 0 to 1, both excluded.
+        least_noise: what the ratio of a round is off by at least, as a share: figures that are counted in whole answers
+            may agree by chance, and are not that exact.
 
     Raises:
         ValueError: there is no round, the lengths differ, or a figure is not above 0.
@@ -133,6 +136,7 @@ def paired_ratio(
     method = "trimmed" if len(logs) >= TRIMMED_FROM and min(map(len, groups)) >= TRIMMED_FROM // 4 else "student"
     trim = _TRIM if method == "trimmed" else 0.0
     centre, error, degrees = _centre(groups, trim)
+    error = max(error, math.log1p(least_noise) / math.sqrt(len(logs)))
     half = math.inf
     if degrees > 0:
         half = student_quantile((1 + confidence) / 2, degrees) * error * _in_runs(logs, groups, baseline_first)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 _TINY: Final = 1e-300
+_PRECISION: Final = 1e-11
 _ENOUGH: Final = 1e-13
 _MOST_TERMS: Final = 500
 
@@ -31,10 +32,8 @@ def student_quantile(probability: float, degrees: float) -> float:
         low, high = high, high * 2
         if high > 1e15:
             return high
-    for _ in range(200):
+    while high - low > _PRECISION * high:
         middle = (low + high) / 2
-        if middle in (low, high):
-            break
         low, high = (middle, high) if student_probability(middle, degrees) < probability else (low, middle)
     return high
 

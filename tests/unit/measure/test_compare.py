@@ -173,6 +173,18 @@ def test_the_sentence_never_says_more_than_the_interval(ratio, rounds, seed):
     assert not (claims and estimate.contains(1.0))
 
 
+def test_two_rounds_of_a_few_answers_each_claim_nothing():
+    rounds = rounds_of([level(2, count=2)] * 2, [level(3, count=3)] * 2)
+    assert "Too noisy to say" in sentence_of(rounds)
+
+
+def test_an_unclear_latency_is_said_after_the_interval():
+    chance = random.Random(8)
+    wild = [level(200, mean_s=0.05 * math.exp(chance.gauss(0, 1))) for _ in range(10)]
+    assert ") ; whether" not in (said := sentence_of(rounds_of(scattered(100, 1, mean_s=0.05), wild)))
+    assert "; whether its p99 differs is unclear (" in said
+
+
 def test_few_answers_say_nothing_about_the_tail():
     found = compare_rounds(plan(), rounds_of(scattered(100, 1, count=30), scattered(100, 2, count=30)), 1.0)[0]
     assert set(found.ratios) == {"throughput", "mean", "p50", "p90"}

@@ -48,6 +48,7 @@ _ENOUGH_FOR_DRIFT: Final = 6
 _NOT_BY_CHANCE: Final = 3
 _SIZE_CHANGE: Final = 1.2
 _FINE_CPU_S: Final = 0.2
+_COUNT_ERROR: Final = 1 / math.sqrt(6)  # of a count of what comes at even intervals: two ends, each uniform within one
 _POOLED_FACTOR: Final = 2  # a tail of all rounds takes more answers than one of each: no round repeats it
 
 
@@ -106,8 +107,15 @@ def ratio_of(rounds: Sequence[Round], other: int, metric: Metric) -> RatioEstima
     if metric is CPU and not _cpu_is_fine(rounds, other):
         return _pooled_cpu(rounds, other)
     if baselines and 2 * len(baselines) >= len(rounds):
-        return paired_ratio(baselines, others, baseline_first=first)
+        least = _counting_noise(rounds, other) if metric is THROUGHPUT else 0.0
+        return paired_ratio(baselines, others, baseline_first=first, least_noise=least)
     return _pooled_ratio(rounds, other, metric)
+
+
+def _counting_noise(rounds: Sequence[Round], other: int) -> float:
+    """By how much a ratio of counts is off in one round: an answer more or less falls within the window by chance."""
+    counts = [[each.levels[index].latency.count for each in rounds] for index in (0, other)]
+    return _COUNT_ERROR * math.hypot(*(1 / max(1.0, statistics.fmean(side)) for side in counts))
 
 
 def _cpu_is_fine(rounds: Sequence[Round], other: int) -> bool:

@@ -43,12 +43,12 @@ def result(
     verdict = judge(ratio, matters=MATTERS)
     if verdict is Verdict.UNCLEAR:
         return _unclear(baseline, other, decisive, ratio, round_s)
-    beside = _latency(ratios) if rate_per_s is None else f" at {rate_per_s:,.6g} requests a second"
+    beside, unclear = _latency(ratios) if rate_per_s is None else (f" at {rate_per_s:,.6g} requests a second", "")
     if verdict is Verdict.SAME:
         near = f"within {_closeness(ratio):.0%}"
-        return f"{other} has the {decisive.title} of {baseline}, {near}{beside} ({interval(ratio)})."
-    where = _where(floors, spans, ratio.ratio > 1 if rate_per_s is not None else None)
-    return f"{other} has {times(ratio.ratio)} the {decisive.title} of {baseline}{beside} ({interval(ratio)}){where}."
+        return f"{other} has the {decisive.title} of {baseline}, {near}{beside} ({interval(ratio)}){unclear}."
+    more = f"{times(ratio.ratio)} the {decisive.title} of {baseline}{beside} ({interval(ratio)})"
+    return f"{other} has {more}{unclear}{_where(floors, spans, ratio.ratio > 1 if rate_per_s is not None else None)}."
 
 
 def interval(estimate: RatioEstimate) -> str:
@@ -71,19 +71,20 @@ def _closeness(estimate: RatioEstimate) -> float:
     return max(estimate.high, 1 / estimate.low) - 1
 
 
-def _latency(ratios: Mapping[str, RatioEstimate]) -> str:
-    """The highest percentile that was measured, as ` at equal p99` or ` at 0.62 x its p99`."""
+def _latency(ratios: Mapping[str, RatioEstimate]) -> tuple[str, str]:
+    """The highest percentile that was measured, as ` at equal p99` or ` at 0.62 x the p99`; else that it is unclear."""
     for metric in (P99, P90, P50, MEAN):
         estimate = ratios.get(metric.key)
         if estimate is None or estimate.high == math.inf:
             continue
         verdict = judge(estimate, matters=MATTERS)
         if verdict is Verdict.SAME or (verdict is Verdict.UNCLEAR and estimate.width < 2 * MATTERS):
-            return f" at equal {metric.title}"
+            return f" at equal {metric.title}", ""
         if verdict is Verdict.UNCLEAR:
-            return f" ({metric.title}: no clear difference, {_digits(estimate.low)} to {_digits(estimate.high)} x)"
-        return f" at {times(estimate.ratio)} the {metric.title}"
-    return ""
+            ends = f"{_digits(estimate.low)} to {_digits(estimate.high)} x"
+            return "", f"; whether its {metric.title} differs is unclear ({ends})"
+        return f" at {times(estimate.ratio)} the {metric.title}", ""
+    return "", ""
 
 
 def _unclear(baseline: str, other: str, metric: Metric, ratio: RatioEstimate, round_s: float) -> str:
