@@ -11,6 +11,7 @@ import contextlib
 import http.client
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -29,6 +30,7 @@ from trilith.measure.tune.space import Configuration, Space
 
 _ANSWER_WITHIN_S: Final = 10.0
 _MOST_SAID: Final = 300
+_REQUESTS: Final = 4.0  # as long as so many, one after the other, is measured at least
 
 Check = Callable[[RunningCopy], str]
 """Looks whether a copy answers what it should. Returns why not, or ""."""
@@ -45,7 +47,7 @@ class Load:
         makes_body: whether one is made by what the copy's /openapi.json says; without such a thing a GET is sent.
         headers: of every request.
         concurrency: the levels at which each configuration is measured.
-        duration_s: seconds of a measurement of the usual length, at each level.
+        duration_s: seconds of a measurement of the usual length, at each level; more where requests take very long.
         warmup_s: seconds of load before, at each level.
         timeout_s: seconds after which a request counts as failed.
     """
@@ -112,6 +114,7 @@ class Bench:
     _running: tuple[Configuration, RunningCopy] | None = None
     _checked: dict[Configuration, str] = field(default_factory=dict)
     _is_first: bool = True
+    _least_s: float = 0.0
 
     def measure(self, configuration: Configuration, share: float) -> Observation:
         """What a measurement brings.
@@ -150,7 +153,10 @@ class Bench:
         if self.load.makes_body and not self.load.bodies:
             example = example_body(Target.parse(copy.url(self.load.path)))
             self.load = replace(self.load, method="GET") if example is None else replace(self.load, bodies=(example,))
+        preflight(self.load.plan(copy, 1.0))  # the first request is slower than those after it
+        begun = time.monotonic()
         preflight(self.load.plan(copy, 1.0))
+        self._least_s = _REQUESTS * (time.monotonic() - begun)
         self._is_first = False
 
     def _start(self, configuration: Configuration) -> tuple[RunningCopy, float]:
@@ -182,7 +188,9 @@ class Bench:
         return f"answers otherwise: {why}" if why else ""
 
     def _measure(self, copy: RunningCopy, share: float, ready_s: float) -> Observation:
-        report = uvloop.run(run_bench(self.load.plan(copy, share), sample_timelines=False))
+        plan = self.load.plan(copy, share)
+        plan = replace(plan, duration_s=max(plan.duration_s, self._least_s))
+        report = uvloop.run(run_bench(plan, sample_timelines=False))
         if report.interrupted:
             raise KeyboardInterrupt
         levels = tuple(_figures(level) for level in report.levels if level.latency.count)

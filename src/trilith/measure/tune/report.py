@@ -109,6 +109,8 @@ def _gain(verdict: Verdict, objective: Objective) -> str:
     said = f"{figures.throughput_per_s:,.4g} answers a second, p99 {figures.p99_s * 1e3:,.3g} ms"
     if not verdict.meets:
         return f"No configuration keeps the bounds ({objective}). The nearest: {said}."
+    if len(verdict.rows) == 1:
+        return f"Only one configuration could be measured: {said}."
     if verdict.ratio is None:
         return f"The best: {said}."
     if verdict.winner is not None and not verdict.effects:
