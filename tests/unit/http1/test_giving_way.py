@@ -48,6 +48,7 @@ def test_a_body_that_does_not_come_gives_way_and_the_slowest_first(connect: Conn
     look(quick, slow, came, after=1)
     assert quick.another().statuses == []
     assert (slow.statuses, quick.statuses, came.statuses) == ([503], [], [])
+    assert quick.state.counters.refused == {"connections": 3}
     quick.send(b"x" * 49_999)
     assert quick.statuses == [200]
     for client in (quick, slow, stalled, came):

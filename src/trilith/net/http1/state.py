@@ -139,8 +139,10 @@ class ServerState:
             return
         del self.connections[spare]
         self.turned_away.add(spare)  # until it is closed
-        self.counters.refused[refusal.TOO_MANY_CONNECTIONS.reason] += 1
-        if len(self.turned_away) > self.limits.max_turned_away:
+        too_many = len(self.turned_away) > self.limits.max_turned_away
+        if too_many or spare.late_body is None:  # a request that is refused is counted there
+            self.counters.refused[refusal.TOO_MANY_CONNECTIONS.reason] += 1
+        if too_many:
             spare.abort()
         else:
             spare.give_way()
