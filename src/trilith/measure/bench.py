@@ -49,7 +49,7 @@ async def run_bench(
         on_outcome: gets the concurrency and the raw outcome of each level, timelines included.
 
     Raises:
-        ProcessLookupError: the server's process is gone.
+        ProcessLookupError: the server's process was gone before anything was measured.
     """
     run = _Run(plan, sample_timelines=sample_timelines, on_progress=on_progress, on_outcome=on_outcome)
     conditions = read_conditions()
@@ -122,7 +122,13 @@ class _Run:
             server_cpu_s=_cpu_reader(plan.server_pid),
             on_progress=(lambda elapsed_s, answers: progress(level, elapsed_s, answers)) if progress else None,
         )
-        outcome = await self._loop.run()
+        try:
+            outcome = await self._loop.run()
+        except ProcessLookupError:
+            if not self.results:
+                raise
+            self.interrupted = True  # the server's process is gone; what was measured before is worth telling
+            return None
         self._loop = None
         if self._on_outcome is not None:
             self._on_outcome(level.concurrency, outcome)

@@ -18,7 +18,7 @@ _UNSURE_SHARE: Final = 0.05
 def notes(report: BenchReport) -> Iterator[str]:
     """The sentences, the more general ones last."""
     if report.interrupted:
-        yield "Interrupted: the last level was not measured to its end."
+        yield "Interrupted: the last level was not measured to its end, or others were not measured at all."
     for level in report.levels:
         if report.search is None or _decided(level, report.search):
             yield from _level_notes(level)

@@ -167,6 +167,42 @@ def test_a_server_that_is_slow_to_start_is_waited_for(tmp_path):
             server.server_close()
 
 
+DIES = """
+import os
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Dies(BaseHTTPRequestHandler):
+    answered = 0
+    def do_GET(self):
+        Dies.answered += 1
+        if Dies.answered > 20:
+            os._exit(1)
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+
+server = HTTPServer(("127.0.0.1", 0), Dies)
+print(server.server_address[1], flush=True)
+server.serve_forever()
+"""
+
+
+def test_a_server_that_dies_leaves_what_was_measured(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", DIES], stdout=subprocess.PIPE) as dying:
+        url = f"http://127.0.0.1:{int(dying.stdout.readline())}/"
+        threading.Thread(target=dying.wait, daemon=True).start()  # a dead child is there until somebody waited for it
+        options = {"rate": "40,50", "duration": "1500ms", "warmup": "0s", "timeout": "1s", "pid": dying.pid}
+        assert bench(url, method="GET", **options, json=tmp_path / "r.json") == 130
+    report = json.loads((tmp_path / "r.json").read_bytes())
+    (level,) = report["levels"]
+    assert report["interrupted"]
+    assert level["server_cpu_s"] is None
+    assert 0 < level["latency"]["count"] <= 20
+    assert sum(level["errors"].values()) == level["open"]["offered"] - level["latency"]["count"] > 0
+
+
 RUN = """
 import signal
 import sys

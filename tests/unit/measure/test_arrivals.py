@@ -23,7 +23,7 @@ def test_constant_arrivals_do_not_drift(rate, number):
     assert instants[-1] == pytest.approx(number / rate, rel=1e-12)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(rates, st.integers(0, 1000))
 def test_poisson_arrivals_ascend_have_the_rate_and_repeat_with_the_seed(rate, seed):
     instants = first(2000, poisson(rate, random.Random(seed).random))
@@ -36,7 +36,7 @@ def test_poisson_arrivals_ascend_have_the_rate_and_repeat_with_the_seed(rate, se
     assert deviation == pytest.approx(mean, rel=0.25)  # exponential: as large as the mean
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=20).map(sorted), st.floats(0.1, 10))
 def test_a_recording_comes_again_with_its_own_gaps(times, speed):
     instants = first(2 * len(times), replay(times, speed=speed))

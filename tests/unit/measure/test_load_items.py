@@ -10,7 +10,7 @@ SSE = b": hello\n\ndata: 1\n\nevent: x\ndata: 2\ndata: 3\r\n\r\ndata: 4\n\n"
 LINES = b'{"a": 1}\n\n{"a": 2}\r\n3\n'
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.sampled_from([("text/event-stream; charset=utf-8", SSE, 3), ("application/x-ndjson", LINES, 3)]), st.data())
 def test_items_are_counted_wherever_the_chunks_end(kind, data):
     content_type, text, number = kind

@@ -15,7 +15,7 @@ def search_for(limit, first, precision=0.05, lie=frozenset()):
     return search.found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.floats(0.2, 9e5), st.floats(0.2, 9e5), st.floats(0.01, 1.0))
 def test_the_limit_is_found_within_the_precision(limit, first, precision):
     found = search_for(limit, first, precision)
@@ -24,14 +24,14 @@ def test_the_limit_is_found_within_the_precision(limit, first, precision):
     assert found.above_per_s <= found.rate_per_s * (1 + precision) * (1 + 1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.floats(1, 1e4), st.floats(1, 1e4), st.sets(st.integers(0, 30), max_size=1))
 def test_one_hiccup_does_not_decide(limit, first, lie):
     found = search_for(limit, first, lie=lie)
     assert found.rate_per_s <= limit <= found.above_per_s
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=60, max_size=60))
 def test_it_ends_whatever_comes(outcomes):
     search = RateSearch(first=10)

@@ -13,7 +13,7 @@ from trilith.measure.seconds import NOT_SURE, seconds_of, sureness
 figures = st.lists(st.floats(0.01, 1e4), min_size=3, max_size=40)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(), max_size=200))
 def test_batches_are_of_one_size_in_order_and_leave_little_out(values):
     found = batches(values)
@@ -44,7 +44,7 @@ def test_an_interval_of_many_batches_nears_the_normal_one():
     assert interval([3.0] * 5).half_share == 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(figures, figures)
 def test_stability_does_not_depend_on_units_and_sees_no_movement_in_what_stands_still(throughput, latency):
     judged = stability(throughput, latency)
@@ -101,7 +101,7 @@ def test_figures_of_a_level_have_intervals():
     assert sureness(Recorder(), 0.0) == NOT_SURE
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50), st.lists(st.floats(1e-6, 1e3), max_size=50))
 def test_histograms_add_up(some, others):
     whole, left, right = DurationHistogram(), DurationHistogram(), DurationHistogram()

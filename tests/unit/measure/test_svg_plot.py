@@ -9,7 +9,7 @@ from trilith.measure.svg_plot import HEIGHT, WIDTH, Axis, Series, line_plot
 figures = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.0, 1.0, 1e-9, 1e12])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.floats(-1e9, 1e9), figures.map(lambda y: y if abs(y) < 1e15 else math.inf)),
                          max_size=6), max_size=3), st.booleans())  # fmt: skip
 def test_whatever_the_figures_are_a_drawing_comes_out_and_lies_within_it(lines, logarithmic):

@@ -14,7 +14,13 @@ class CpuWindow:
         self._before_s = read_s()
         self._from = time.perf_counter()
 
-    def used_s(self, elapsed_s: float) -> float:
-        """CPU seconds used, scaled to the `elapsed_s` seconds that were measured within the window."""
+    def used_s(self, elapsed_s: float) -> float | None:
+        """CPU seconds used, scaled to the `elapsed_s` seconds that were measured within the window.
+
+        None when the process is gone by now: what was measured until then is worth telling without it.
+        """
         window_s = time.perf_counter() - self._from
-        return (self._read_s() - self._before_s) * elapsed_s / window_s
+        try:
+            return (self._read_s() - self._before_s) * elapsed_s / window_s
+        except ProcessLookupError:
+            return None
