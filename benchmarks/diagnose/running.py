@@ -131,7 +131,7 @@ def _command(case: Case, value: str, folder: Path, port: int) -> list[str]:
         return [sys.executable, "-m", "benchmarks.diagnose.bare_server", str(port)]
     target = f"{SERVICES}:{case.service}" if case.service else str(folder / "models")
     command = [sys.executable, "-m", "trilith", "serve", target, "--http-port", str(port)]
-    command += ["--grpc-port", "off", "--metrics-port", "0"]
+    command += ["--grpc-port", "0", "--metrics-port", "0"]
     return [*command, *case.options(value)]
 
 

@@ -37,6 +37,8 @@ def diagnose(
     method: str | None = None,
     header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     content_type: str | None = None,
+    proto: Path | None = None,
+    model: str | None = None,
     timeout: str = "30s",
     pid: int | None = None,
     verify: Annotated[bool, Parameter(negative="")] = False,
@@ -53,7 +55,7 @@ def diagnose(
     Parameters
     ----------
     url
-        The endpoint, for example http://127.0.0.1:8000/read.
+        The endpoint, for example http://127.0.0.1:8000/read, or grpc://HOST:PORT/package.Service/Method.
     data
         A file to send, or JSON text, as for bench.
     duration
@@ -71,6 +73,10 @@ def diagnose(
         A header to send, NAME:VALUE. Give it several times for several headers.
     content_type
         Content type of the data; by default from the file's extension, JSON for text.
+    proto
+        Of a gRPC method on a server without reflection: its .proto, or a descriptor set.
+    model
+        A model of the server that the URL names; its inputs are made.
     timeout
         Time after which a request without an answer counts as failed.
     pid
@@ -89,13 +95,23 @@ def diagnose(
 
     if workflow:
         return _time_workflow(url, json)
-    plan = _plan(url, data, duration, warmup, method, header, content_type, timeout, pid)
+    if url.startswith(("grpc://", "grpcs://")) or model is not None or proto is not None:
+        plan, tells_time = _traffic_plan(url, data, duration, warmup, header, content_type, timeout, pid, proto, model)
+    else:
+        plan, tells_time = _plan(url, data, duration, warmup, method, header, content_type, timeout, pid), None
     if not 1 <= max_load <= _MOST:
         raise InvalidConfig(f"--max-load {max_load}: expected a whole number from 1 to {_MOST}")
     if max_noise <= 0:
         raise InvalidConfig(f"--max-noise {max_noise:g}: expected a number above 0")
     try:
-        found = run(plan, largest=max_load, noisiest=max_noise, try_change=verify, on_progress=_progress())
+        found = run(
+            plan,
+            largest=max_load,
+            noisiest=max_noise,
+            try_change=verify,
+            tells_time=tells_time,
+            on_progress=_progress(),
+        )
     except ProcessLookupError as error:
         named = f"--pid {pid}: " if pid is not None else ""
         raise SetupError(f"{named}the server at {url} ended while it was measured; its log says why") from error
@@ -154,6 +170,46 @@ def _plan(
         timeout_s=positive_s("--timeout", timeout),
         server_pid=existing(pid),
     )
+
+
+def _traffic_plan(
+    url: str,
+    data: tuple[str | Path, ...],
+    duration: str,
+    warmup: str,
+    header: tuple[str, ...],
+    content_type: str | None,
+    timeout: str,
+    pid: int | None,
+    proto: Path | None,
+    model: str | None,
+) -> tuple[BenchPlan, bool]:
+    """A plan for gRPC, or for a model whose inputs are made; and whether its answers tell their timeline."""
+    from trilith.measure import BenchPlan, SubjectSpec, subject
+
+    spec = SubjectSpec(
+        url=url,
+        data=tuple(map(str, data)),
+        content_type=content_type or "",
+        headers=parse_headers(header),
+        proto=proto,
+        model=model or "",
+        timeout_s=positive_s("--timeout", timeout),
+    )
+    found = subject(spec)
+    plan = BenchPlan(
+        target=found.target,
+        method=found.method,
+        bodies=(),
+        body_names=found.bodies,
+        traffic=(found.traffic,),
+        url=found.url,
+        duration_s=positive_s("--duration", duration),
+        warmup_s=parse_duration_s("--warmup", warmup),
+        timeout_s=spec.timeout_s,
+        server_pid=existing(pid),
+    )
+    return plan, found.has_timeline
 
 
 def _progress() -> Callable[[str], None] | None:

@@ -78,13 +78,16 @@ Progress = Callable[[str], None]
 """Hears what is done now, in a few words."""
 
 
-def collect(plan: BenchPlan, *, largest: int, on_progress: Progress | None = None) -> Collected:
+def collect(
+    plan: BenchPlan, *, largest: int, tells_time: bool | None = None, on_progress: Progress | None = None
+) -> Collected:
     """Measures. SIGINT ends the ladder; what was measured until then is there.
 
     Args:
         plan: the endpoint and what to send. `concurrency` is not used, `duration_s` is that of each level at least,
             `server_pid` that of a server that is not Trilith's.
         largest: the largest load.
+        tells_time: whether answers tell timelines, of a plan whose traffic has been tried; None: one request is sent.
         on_progress: hears what is done.
 
     Raises:
@@ -96,7 +99,8 @@ def collect(plan: BenchPlan, *, largest: int, on_progress: Progress | None = Non
     tell("looking at the machine")
     noise = read_noise()
     started = time.perf_counter()
-    tells_time = preflight(plan)
+    if tells_time is None:
+        tells_time = preflight(plan)
     first_s = time.perf_counter() - started
     report = server_at(plan.target)
     pid = plan.server_pid if plan.server_pid is not None else report.record.pid if report is not None else None
@@ -108,13 +112,13 @@ def collect(plan: BenchPlan, *, largest: int, on_progress: Progress | None = Non
         raise KeyboardInterrupt
     return Collected(
         evidence=Evidence(
-            url=plan.target.url,
+            url=plan.url or plan.target.url,
             cores=len(os.sched_getaffinity(0)),
             levels=tuple(run.levels),
             why_ended=run.why_ended,
             noise=joined(run.looks),
             first_s=first_s,
-            content_type=plan.bodies[0].content_type if plan.bodies else "",
+            content_type=plan.bodies[0].content_type if plan.bodies else "grpc or tensors" if plan.traffic else "",
             tells_time=tells_time,
             memory=run.memory,
             unread=tuple(run.unread()),

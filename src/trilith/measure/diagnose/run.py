@@ -18,6 +18,7 @@ def diagnose(
     largest: int = 64,
     noisiest: float = NOISIEST,
     try_change: bool = False,
+    tells_time: bool | None = None,
     on_progress: Progress | None = None,
 ) -> Diagnosis:
     """Measures and decides; see `collect` and `decide` for the arguments.
@@ -29,7 +30,7 @@ def diagnose(
         ProcessLookupError: the server's process is gone.
     """
     conditions = read_conditions()
-    collected = collect(plan, largest=largest, on_progress=on_progress)
+    collected = collect(plan, largest=largest, tells_time=tells_time, on_progress=on_progress)
     verdict = decide(collected.evidence, noisiest=noisiest)
     load = View(collected.evidence).knee.load
     return Diagnosis(

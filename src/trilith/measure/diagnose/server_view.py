@@ -59,10 +59,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 def server_at(target: Target) -> ServerReport | None:
     """The Trilith server of this user on this machine that serves the target, or None."""
     for report in server_reports():
-        host, _, port = report.record.http.rpartition(":")
-        same_host = host.strip("[]") == target.host or {host.strip("[]"), target.host} <= _LOOPBACK
-        if same_host and int(port) == target.port:
-            return report
+        for address in (report.record.http, report.record.grpc):
+            host, _, port = address.rpartition(":")
+            same_host = host.strip("[]") == target.host or {host.strip("[]"), target.host} <= _LOOPBACK
+            if same_host and port == str(target.port):
+                return report
     return None
 
 
@@ -96,8 +97,14 @@ def read_snapshot(target: Target) -> Snapshot | None:
         for pid in filter(None, model.processes):
             roles[pid] = f"model {model.name}"
         model_pids[model.name] = tuple(filter(None, model.processes))
-    models = _models(target, model_pids) if report.status.models else {}
+    models = _models(_http_of(report), model_pids) if report.status.models else {}
     return Snapshot(replicas=replicas, batches=batches, models=models, roles=roles)
+
+
+def _http_of(report: ServerReport) -> Target:
+    """Where it serves HTTP, whatever the load is sent by."""
+    host, _, port = report.record.http.rpartition(":")
+    return Target(host=host.strip("[]"), port=int(port), tls=report.record.tls, path="/")
 
 
 def stations_between(before: Snapshot, after: Snapshot, elapsed_s: float) -> tuple[Station, ...]:

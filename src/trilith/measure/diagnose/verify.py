@@ -41,6 +41,10 @@ def verify(plan: BenchPlan, changes: Sequence[Change], *, on_progress: Progress 
     if change is None:
         why = "it changes code, not a setting; change it, and let `trilith compare` measure both"
         return Verified(change=changes[0], why_not=why)
+    if plan.traffic:
+        return Verified(
+            change=change, why_not="a copy is tried over plain HTTP only; give the URL of the same method there"
+        )
     copied = copy_of(plan.target, change)
     if isinstance(copied, str):
         return Verified(change=change, why_not=copied)
