@@ -93,7 +93,7 @@ def compare(
                 place = running.enter_context(target.start())
                 known = Known(about=target.about, error_rate=error_rate(place, pages))
             except (SetupError, TargetFailed, OSError) as error:
-                failures.append(f"{target.name} is not in it: {' '.join(str(error).split())[:300]}")
+                failures.append(f"{target.name} is not in it: {_short(str(error))}")
                 _say(failures[-1])
                 continue
             places.append((target, place, known))
@@ -109,6 +109,13 @@ def compare(
                 lines += [table(report, [known for _, _, known in places], with_steps=name in _WITH_STEPS), ""]
             lines += [conditions(report, list(pages)), "", *(f"* {text}" for text in sentences(report))]
     return "\n".join([*lines, *(f"* {text}" for text in failures)]), report, not failures and report is not None
+
+
+def _short(text: str) -> str:
+    """The first line and the end of a message: a server's last words say the most."""
+    first, _, rest = text.strip().partition("\n")
+    end = " ".join(rest.split())[-400:]
+    return f"{first[:300]} ... {end}" if end else first[:300]
 
 
 def error_rate(place: Place, pages: dict[str, Page]) -> float:

@@ -165,7 +165,9 @@ def _grpc_with(proto: Path | None) -> Callable[[Sequence[Path], Path], SubjectSp
         bodies = []
         for picture in pictures:
             bodies.append(folder / f"{picture.stem}.json")
-            bodies[-1].write_text(json.dumps({"image": base64.b64encode(picture.read_bytes()).decode()}))
+            content = base64.b64encode(picture.read_bytes()).decode()
+            # Trilith's own messages have a picture with its name and type; ocr.proto has its bytes alone.
+            bodies[-1].write_text(json.dumps({"image": content if proto is not None else {"content": content}}))
         return SubjectSpec(url="", data=tuple(map(str, bodies)), proto=proto)
 
     return send

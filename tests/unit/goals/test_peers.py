@@ -1,12 +1,14 @@
 """The comparison with other systems: which rounds make a ratio, and what the models are. Nothing is started here."""
 
+import json
+
 import pytest
 from benchmarks.learned_batch import Measured as Measurement
 from benchmarks.peers.driver import Figures
 from benchmarks.peers.identity import Variant, repository
 from benchmarks.peers.registry import PEERS
 from benchmarks.peers.rounds import Measured
-from benchmarks.peers.workloads import WORKLOADS
+from benchmarks.peers.workloads import OIP_HEAD_BYTES, WORKLOADS, lines_of_oip, page_as_oip
 
 from trilith.runtime.repository import read_spec
 
@@ -62,3 +64,18 @@ def test_learned_sizes_are_compared_with_the_best_size_of_all_rounds_and_not_wit
     measured = Measurement(fixed=fixed, learning=[], learned=[25.0, 40.0, 60.0], last=None)
     assert measured.best == 32
     assert measured.ratios(measured.learned) == [0.5, 1.0, 1.0]
+
+
+def test_a_page_as_a_tensor_has_a_head_of_one_length_and_its_bytes_behind_it():
+    for picture in (b"", b"\x89PNG", bytes(3_000_000)):
+        body = page_as_oip(picture)
+        (tensor,) = json.loads(body[:OIP_HEAD_BYTES])["inputs"]
+        raw = body[OIP_HEAD_BYTES:]
+        assert (tensor["datatype"], tensor["shape"]) == ("BYTES", [1, 1])
+        assert tensor["parameters"]["binary_data_size"] == len(raw)
+        assert raw == len(picture).to_bytes(4, "little") + picture
+
+
+def test_lines_come_out_of_an_answer_of_triton():
+    lines = [{"text": "Total due", "row": 3}]
+    assert lines_of_oip(json.dumps({"outputs": [{"data": [json.dumps(lines)]}]}).encode()) == lines
