@@ -174,8 +174,23 @@ def test_the_sentence_never_says_more_than_the_interval(ratio, rounds, seed):
 
 
 def test_two_rounds_of_a_few_answers_each_claim_nothing():
-    rounds = rounds_of([level(2, count=2)] * 2, [level(3, count=3)] * 2)
+    failing = {"errors": {"timeout": 1}}  # without failures, latencies would tell
+    rounds = rounds_of([level(2, count=2, **failing)] * 2, [level(3, count=3, **failing)] * 2)
     assert "Too noisy to say" in sentence_of(rounds)
+
+
+def test_few_answers_each_are_a_rate_by_their_latency_and_not_by_how_many_fell_within_the_window():
+    """Of 5 s and of 4 s each, in windows of 15 s: three answers of each connection on both sides."""
+    chance = random.Random(9)
+    slow, quick = (
+        [level(1.6, count=24, mean_s=mean_s * math.exp(chance.gauss(0, 0.01))) for _ in range(8)] for mean_s in (5, 4)
+    )
+    rounds = rounds_of(slow, quick)
+    assert compare_rounds(plan(), rounds, 15.0)[0].ratios["throughput"].ratio == pytest.approx(1.25, rel=0.03)
+    assert [standing.figures["throughput"] for standing in standings_of(plan(), rounds)] == [
+        pytest.approx(1.6, rel=0.03),
+        pytest.approx(2.0, rel=0.03),
+    ]
 
 
 def test_an_unclear_latency_is_said_after_the_interval():

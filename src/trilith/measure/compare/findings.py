@@ -6,6 +6,7 @@ Rule 2: doubts are found here, not by the reader: failures, limits, a generator 
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections import Counter
@@ -48,6 +49,7 @@ _ENOUGH_FOR_DRIFT: Final = 6
 _NOT_BY_CHANCE: Final = 3
 _SIZE_CHANGE: Final = 1.2
 _FINE_CPU_S: Final = 0.2
+_MANY_EACH: Final = 30
 _COUNT_ERROR: Final = 1 / math.sqrt(6)  # of a count of what comes at even intervals: two ends, each uniform within one
 _POOLED_FACTOR: Final = 2  # a tail of all rounds takes more answers than one of each: no round repeats it
 
@@ -97,9 +99,11 @@ def decisive_metric(plan: ComparePlan, ratios: Container[str]) -> Metric:
 
 def ratio_of(rounds: Sequence[Round], other: int, metric: Metric) -> RatioEstimate | None:
     """The ratio of one figure over the rounds in which both have it; None when there is none, or too few answers."""
+    by_latency = metric is THROUGHPUT and _few_each([each.levels[index] for each in rounds for index in (0, other)])
+    read = _rate_by_latency if by_latency else lambda level: _value(level, metric)
     baselines, others, first = [], [], []
     for each in rounds:
-        before, after = _value(each.levels[0], metric), _value(each.levels[other], metric)
+        before, after = read(each.levels[0]), read(each.levels[other])
         if before is not None and after is not None:
             baselines.append(before)
             others.append(after)
@@ -107,9 +111,21 @@ def ratio_of(rounds: Sequence[Round], other: int, metric: Metric) -> RatioEstima
     if metric is CPU and not _cpu_is_fine(rounds, other):
         return _pooled_cpu(rounds, other)
     if baselines and 2 * len(baselines) >= len(rounds):
-        least = _counting_noise(rounds, other) if metric is THROUGHPUT else 0.0
+        least = _counting_noise(rounds, other) if metric is THROUGHPUT and not by_latency else 0.0
         return paired_ratio(baselines, others, baseline_first=first, least_noise=least)
     return _pooled_ratio(rounds, other, metric)
+
+
+def _few_each(levels: Sequence[LevelResult]) -> bool:
+    """Whether connections gave so few answers in a round that it matters which of them fell within the window."""
+    if any(level.failed or level.open is not None for level in levels):
+        return False
+    return any(0 < level.latency.count < _MANY_EACH * level.concurrency for level in levels)
+
+
+def _rate_by_latency(level: LevelResult) -> float | None:
+    """Answers a second by Little's law: with so many always in flight, that is their number by the mean latency."""
+    return level.concurrency / level.latency.mean_s if level.latency.count and level.latency.mean_s > 0 else None
 
 
 def _counting_noise(rounds: Sequence[Round], other: int) -> float:
@@ -156,9 +172,10 @@ def standings_of(plan: ComparePlan, rounds: Sequence[Round]) -> tuple[Standing, 
         errors: Counter[str] = Counter()
         for level in levels:
             errors.update(level.errors)
-        figures = {}
+        figures, few = {}, _few_each(levels)
         for metric in METRICS:
-            values = [value for level in levels if (value := _value(level, metric)) is not None]
+            read = _rate_by_latency if metric is THROUGHPUT and few else functools.partial(_value, metric=metric)
+            values = [value for level in levels if (value := read(level)) is not None]
             if values and 2 * len(values) >= len(levels):
                 figures[metric.key] = statistics.median(values)
             elif metric.fraction is not None:
