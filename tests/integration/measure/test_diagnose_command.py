@@ -1,5 +1,6 @@
 """`trilith diagnose` against two services of the suite, and against servers that answer as told."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -86,7 +87,8 @@ def test_a_known_bottleneck_is_named(name):
     [case] = (each for each in CASES if each.name == name)
     for _ in range(3):  # the machine of a test may be very busy for a moment
         with running(case) as (pid, port):
-            found = run(plan_of(case, port, "", pid, duration_s=0.3), largest=4, noisiest=1e9, try_change="few" in name)
+            plan = dataclasses.replace(plan_of(case, port, "", pid, duration_s=0.3), warmup_s=0.1)
+            found = run(plan, largest=4, noisiest=1e9, try_change="few" in name)
         if found.verdict.stage == case.stage:
             break
     assert (found.verdict.floor, found.verdict.stage) == (case.floor, case.stage)
@@ -171,7 +173,7 @@ def test_a_method_over_grpc_and_a_model_are_diagnosed_too(tmp_path, capsys):
     with running(case) as (_, port):
         for url in (f"http://127.0.0.1:{port}", f"grpc://{grpc_address(port)}"):
             written = tmp_path / "found.json"
-            diagnose(url, model=case.model, json=written, **QUICK)
+            diagnose(url, model=case.model, json=written, **{**QUICK, "max_load": 2})
             found = json.loads(written.read_bytes())["evidence"]
             assert found["url"].startswith(url)
             station = found["levels"][-1]["stations"][0]

@@ -10,7 +10,7 @@ from trilith.measure.diagnose.view import View
 
 _GENERATOR_FULL: Final = 0.85
 _LESS: Final = 0.7
-_LEAST: Final = 0.05
+_LEAST: Final = 0.02
 
 
 def client_bound(view: View) -> Iterator[Finding]:
