@@ -39,11 +39,11 @@ serve: install ## The OCR example on http://127.0.0.1:8000 until Ctrl-C; ARGS="-
 
 test: dev ## Checks, unit and integration tests: what CI runs.
 	$(MAKE) --no-print-directory check
-	$(BIN)/python -m pytest tests/unit -n 3 --dist worksteal -q
+	$(BIN)/python scripts/unit_tests.py
 	$(BIN)/python -m pytest tests/integration -n 3 --dist worksteal -q -m "not full"
 
 test-unit: dev ## The unit tests alone (half a minute on two cores).
-	$(BIN)/python -m pytest tests/unit -n 3 --dist worksteal -q
+	$(BIN)/python scripts/unit_tests.py
 
 test-full: torch ## Everything, long and many-process tests included.
 	$(MAKE) --no-print-directory check
