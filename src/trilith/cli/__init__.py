@@ -28,7 +28,7 @@ def make_app() -> App:
     app.command("trilith.cli.client:client", help="Write a typed stub file of what a service offers.")
     app.command("trilith.cli.status:status", help="Show the servers that run on this machine.")
     app.command("trilith.cli.init:init", help="Make a small project to begin with.")
-    app.command("trilith.cli.bench:bench", help="Measure an HTTP endpoint under load.")
+    app.command("trilith.cli.bench:bench", help="Measure an endpoint under load.")
     app.command("trilith.cli.compare:compare", help="Compare endpoints under the same load.")
     app.command("trilith.cli.tune:tune", help="Find the settings by which a target serves best.")
     app.command("trilith.cli.plan:plan", help="Say how many replicas and machines a rate takes.")
