@@ -380,3 +380,13 @@ def test_a_type_that_json_cannot_hold_is_refused_when_codecs_are_built():
 
     with pytest.raises(trilith.errors.InvalidConfig, match="parameter 'x': Strange cannot be read from JSON"):
         codecs(Strange)[0].prepare()
+
+
+@pytest.mark.parametrize("annotation", [str, Annotated[str, Field(max_length=99)]])
+@pytest.mark.parametrize("text", [rb"\ud800", rb"\ud800 and more", rb"\udc00"])
+def test_half_a_character_is_said_to_be_one(annotation, text):
+    decoder = codecs(annotation)[0]
+    with pytest.raises(InvalidInput, match="surrogate"):
+        decoder.decode(JSON, [b'{"x": "' + text + b'"}'])
+    found = decoder.decode(JSON, [rb'{"x": "\ud83d\ude00"}'])
+    assert [*found.args, *found.kwargs.values()] == ["\U0001f600"]

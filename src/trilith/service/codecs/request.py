@@ -19,7 +19,7 @@ from trilith.service.codecs.files import RequestFolder
 from trilith.service.codecs.native import Buffer
 from trilith.service.codecs.restore import Restore, restorer
 from trilith.service.codecs.unfolded import one_call
-from trilith.service.codecs.wording import of_msgspec
+from trilith.service.codecs.wording import no_json, of_msgspec
 from trilith.service.constraints import ContentType
 from trilith.service.kinds import Kind, shown_type
 from trilith.service.signature import MethodSignature, ParameterType
@@ -145,7 +145,7 @@ class RequestDecoder:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if not body:
                 return self._without_body()
-            raise InvalidInput(f"{self._where}: the body is not JSON: {error}") from error
+            raise InvalidInput(f"{self._where}: the body is not JSON: {no_json(error, body)}") from error
         if self._by_name:
             return Arguments((), msgspec.structs.asdict(value))
         return Arguments((value,) if self._signature.root else msgspec.structs.astuple(value), _NO_KEYWORDS)

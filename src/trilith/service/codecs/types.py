@@ -28,6 +28,7 @@ from typing_extensions import TypedDict, is_typeddict
 from trilith.errors import InvalidConfig, InvalidInput
 from trilith.service.codecs import special
 from trilith.service.codecs.exact import exact, finite, has_calendar, strict_scalars
+from trilith.service.codecs.wording import no_json
 from trilith.service.kinds import (
     CONSTRAINTS,
     Kind,
@@ -320,9 +321,13 @@ def read_json(adapter: Adapter, body: bytes, where: str) -> Any:
             msgspec.json.decode(body)  # pydantic would take a NaN or an infinity that stands outside of a text
         return adapter.validate_json(body, strict=True)
     except pydantic.ValidationError as error:
+        [first, *_] = error.errors(include_url=False, include_input=False)
+        if first["type"] == "json_invalid" and not first["loc"]:
+            why = no_json(first["ctx"]["error"], body)
+            raise InvalidInput(f"{where}: the body is not JSON: {why}") from error
         raise InvalidInput(f"{where}: {_explain(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"{where}: the body is not JSON: {error}") from error
+        raise InvalidInput(f"{where}: the body is not JSON: {no_json(error, body)}") from error
 
 
 def read_texts(adapter: Adapter, texts: list[str], where: str) -> Any:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from trilith.service.codecs.native import Buffer
+
 _WORDS: Final = {
     "int": "a valid integer",
     "float": "a valid number",
@@ -21,6 +23,17 @@ _WORDS: Final = {
 }
 _FIELD: Final = re.compile(r"Object (?:missing required|(contains unknown)) field `(.*?)`(?: - at `(.*)`)?")
 _KIND: Final = re.compile(r"Expected `([^`]*)`, got `[^`]*`(?: - at `(.*)`)?")
+
+
+_HIGH_ALONE: Final = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
+
+
+def no_json(error: object, body: Buffer) -> str:
+    """Why a body could not be read: in the words of who could not, save of half a pair, which it takes for an end."""
+    text = str(error)
+    if "surrogate" in text or (_HIGH_ALONE.search(body) and ("truncated" in text or "hex escape" in text)):
+        return "half of a surrogate pair (\\ud800 to \\udfff) is no character by itself"
+    return text
 
 
 def missing(name: str, place: str = "$") -> str:
