@@ -47,7 +47,8 @@ def check(
         for model in found:
             _explain(model)
         wrong = sum(not model.ok for model in found)
-        sys.stdout.write(f"{len(found)} models, {wrong} of them cannot be served\n" if len(found) != 1 else "")
+        told = f"{wrong} of them cannot be served" if wrong else "all of which can be served"
+        sys.stdout.write(f"{len(found)} models, {told}\n" if len(found) != 1 else "")
     return 0 if all(model.ok for model in found) else 1
 
 

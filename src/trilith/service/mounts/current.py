@@ -24,6 +24,6 @@ def current_service() -> Any:
     if found is None:
         raise ServiceError(
             "trilith.current_service() has an answer in an application that is mounted on a service, while it answers a"
-            " request of the service's server"
+            " request of the service's server. In a test without one: `with trilith.testing.mounts.answering(Shop()):`"
         )
     return found
