@@ -168,19 +168,19 @@ def test_the_way_from_an_edit_to_an_answer_is_timed_on_a_copy(tmp_path, monkeypa
         diagnose("http://127.0.0.1:8000/", workflow=True)
 
 
-def test_a_method_over_grpc_and_a_model_are_diagnosed_too(tmp_path, capsys):
+def test_a_model_is_diagnosed_over_grpc_too(tmp_path, capsys):
     [case] = (each for each in CASES if each.name == "one instance too few")
+    written = tmp_path / "found.json"
     with running(case) as (_, port):
-        for url in (f"http://127.0.0.1:{port}", f"grpc://{grpc_address(port)}"):
-            written = tmp_path / "found.json"
-            diagnose(url, model=case.model, json=written, **{**QUICK, "max_load": 2})
-            found = json.loads(written.read_bytes())["evidence"]
-            assert found["url"].startswith(url)
-            station = found["levels"][-1]["stations"][0]
-            assert (station["kind"], station["name"], station["slots"]) == ("model", case.model, 1)
-            assert station["calls"] > 0
-            assert found["levels"][-1]["processes"]
-    capsys.readouterr()
+        url = f"grpc://{grpc_address(port)}"
+        diagnose(url, model=case.model, json=written, **{**QUICK, "max_load": 2})
+    found = json.loads(written.read_bytes())["evidence"]
+    assert found["url"].startswith(url)
+    station = found["levels"][-1]["stations"][0]
+    assert (station["kind"], station["name"], station["slots"]) == ("model", case.model, 1)
+    assert station["calls"] > 0
+    assert found["levels"][-1]["processes"]
+    assert "The ladder of loads" in capsys.readouterr().out
 
 
 def grpc_address(http_port):
