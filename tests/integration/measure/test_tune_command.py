@@ -7,6 +7,8 @@ import sys
 import psutil
 import pytest
 
+pytestmark = pytest.mark.timeout(240)  # copies start one after the other, on whatever machine
+
 APP = """
 import asyncio
 import trilith
@@ -28,10 +30,10 @@ def app(tmp_path):
     return tmp_path
 
 
-def tune(app, *words):
+def tune(app, *words, space="space.yaml"):
     return subprocess.Popen(
         [
-            *(sys.executable, "-P", "-m", "trilith", "tune", "app.py:Reader", "--space", "space.yaml"),
+            *(sys.executable, "-P", "-m", "trilith", "tune", "app.py:Reader", "--space", space),
             *("--config", "trilith.yaml", "--duration", "400ms", "--warmup", "100ms", "--concurrency", "8", *words),
         ],
         cwd=app,
@@ -48,14 +50,14 @@ def test_a_search_that_is_stopped_goes_on_and_writes_what_it_found(app):
         assert line, "it ended"
     copies = psutil.Process(stopped.pid).children(recursive=True)
     os.kill(stopped.pid, signal.SIGINT)
-    told, said = stopped.communicate(timeout=30)
+    told, said = stopped.communicate(timeout=100)
     assert stopped.returncode == 130, said
     assert "Stopped after" in told
     assert "goes on from here" in said
     assert not psutil.wait_procs(copies, timeout=20)[1]
 
     again = tune(app, "--data", '{"page": 1}', "--budget", "2", "--yes", "--json", "result.json")
-    told, said = again.communicate(timeout=60)
+    told, said = again.communicate(timeout=200)
     assert again.returncode == 0, said
     assert "  2  " in said
     assert "  1  " not in said  # that was measured before
@@ -73,28 +75,28 @@ def test_a_search_that_is_stopped_goes_on_and_writes_what_it_found(app):
 def test_wrong_answers_are_no_winner(app):
     (app / "space.yaml").write_text("Reader.concurrency: {values: [1, 8], changes_outputs: true}\n")
     refused = tune(app, "--data", '{"page": 1}')
-    assert refused.wait(30) == 2
+    assert refused.wait(100) == 2
     assert "Reader.concurrency: may change what is answered" in refused.stderr.read()
     refused.stdout.close()
     refused.stderr.close()
     checked = tune(app, "--data", '{"page": 1}', "--budget", "2", "--dry-run", "--check", "echo $TRILITH_URL; exit 3")
-    told, said = checked.communicate(timeout=60)
+    told, said = checked.communicate(timeout=200)
     assert checked.returncode == 0, said
     assert "answers otherwise: the check ended with 3: http://127.0.0.1:" in told
     assert "Only one configuration could be measured" in told
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "space", "said"),
     [
-        (["--data", "{}"], "POST http://127.0.0.1:"),
-        (["--objective", "cost"], "--objective cost needs --rate"),
-        (["--space", "other.yaml"], "other.yaml: cannot be read"),
+        (["--data", "{}"], "space.yaml", "POST http://127.0.0.1:"),
+        (["--objective", "cost"], "space.yaml", "--objective cost needs --rate"),
+        ([], "other.yaml", "other.yaml: cannot be read"),
     ],
 )
-def test_what_cannot_be_searched_is_said_at_once(app, words, said):
-    ended = tune(app, *words)
-    told = ended.communicate(timeout=60)[1]
+def test_what_cannot_be_searched_is_said_at_once(app, words, space, said):
+    ended = tune(app, *words, space=space)
+    told = ended.communicate(timeout=200)[1]
     assert ended.returncode == 2
     assert said in told
     assert "Traceback" not in told

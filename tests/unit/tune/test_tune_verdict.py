@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from trilith.errors import InvalidConfig
@@ -93,6 +95,16 @@ def test_when_no_configuration_keeps_the_bounds_that_is_said():
     assert explanation(result)[0].startswith("No configuration keeps the bounds (most answers a second with p99 within")
     step = Step(number=1, proposal=tuner.propose(), observation=seen(figures(100)), spent=1)
     assert "misses a bound" in step_line(step, tuner.space, tuner.objective, 4)
+
+
+def test_what_makes_figures_doubtful_is_told():
+    tuner = Tuner(Space([knob("A.replicas", [1, 2])]), Objective(p99_s=1.0), budget=4)
+    for throughput in (100, 170, 100, 165, 100):
+        tuner.observe((1,), seen(replace(figures(throughput), seconds=0.5, spoiled=True)))
+    notes = " ".join(judge(tuner).notes)
+    assert "this machine is noisy: one and the same configuration differs by " in notes
+    assert "the load generator was at its limit" in notes
+    assert "the p99 is that of 50 answers" in notes
 
 
 def test_a_search_on_disk_is_the_same_search_and_no_other(tmp_path):

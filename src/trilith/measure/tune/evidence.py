@@ -67,11 +67,20 @@ class Evidence:
 
 def noise_of(evidence: Iterable[Evidence]) -> float | None:
     """Standard deviation of a score of share 1, from what was measured more than once; None while not known."""
+    spread = _spread((each.kept for each in evidence if each.scores), _SURE_FROM)
+    return None if spread is None else min(_MOST_NOISE, max(_LEAST_NOISE, spread))
+
+
+def scatter_of(evidence: Iterable[Evidence]) -> float | None:
+    """By how much measurements of one configuration differ as they came, far ones included; None while not known."""
+    return _spread((each.scores for each in evidence), 1)
+
+
+def _spread(scores: Iterable[list[tuple[float, float]]], least: int) -> float | None:
     squares, freedom = 0.0, 0
-    for each in evidence:
-        if len(each.scores) > 1:
-            squares += sum(share * (score - each.mean) ** 2 for score, share in each.kept)
-            freedom += len(each.scores) - 1
-    if freedom < _SURE_FROM:
-        return None
-    return min(_MOST_NOISE, max(_LEAST_NOISE, math.sqrt(squares / freedom)))
+    for pairs in scores:
+        if len(pairs) > 1:
+            mean = sum(score * share for score, share in pairs) / sum(share for _, share in pairs)
+            squares += sum(share * (score - mean) ** 2 for score, share in pairs)
+            freedom += len(pairs) - 1
+    return math.sqrt(squares / freedom) if freedom >= least else None

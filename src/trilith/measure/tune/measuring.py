@@ -211,6 +211,7 @@ def _figures(level: LevelResult) -> Figures:
         failed=level.failed / (level.failed + level.latency.count),
         cpu_s=level.server_cpu_per_request_s,
         seconds=level.duration_s,
+        spoiled=level.spoiled,
     )
 
 

@@ -27,6 +27,7 @@ class Figures:
         failed: share of requests that failed, 0 to 1.
         cpu_s: CPU seconds of the server a request; None when not known.
         seconds: how long was measured.
+        spoiled: the figures are of the load generator, which was at its limit, rather than of the server.
     """
 
     concurrency: int
@@ -36,6 +37,7 @@ class Figures:
     failed: float = 0.0
     cpu_s: float | None = None
     seconds: float = 0.0
+    spoiled: bool = False
 
 
 def penalised(value: float, excess: float) -> float:

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from trilith.measure.tune.decider import Tuner
+from trilith.measure.tune.evidence import scatter_of
 from trilith.measure.tune.objective import Figures
 from trilith.measure.tune.space import Configuration, Value
 
 _Z95: Final = 1.96
 _USUAL_NOISE: Final = 0.05
 _WORTH_TELLING: Final = 0.01
+_NOISY: Final = 0.15
+_FOR_P99: Final = 100  # answers below which the 99th percentile is the slowest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +113,28 @@ def judge(tuner: Tuner) -> Verdict:
         effects=_effects(tuner, winner) if winner is not None else (),
         rows=tuple(rows),
         failures=tuple(failures.items()),
-        notes=tuple(str(cap) for cap in tuner.caps),
+        notes=tuple(_notes(tuner, figures)),
     )
+
+
+def _notes(tuner: Tuner, winner: Figures | None) -> list[str]:
+    """What is to be known beside the figures."""
+    notes = [str(cap) for cap in tuner.caps]
+    scatter = scatter_of(tuner.evidence.values())
+    if scatter is not None and scatter >= _NOISY:
+        notes.append(
+            f"this machine is noisy: one and the same configuration differs by {scatter:.0%} from measurement to "
+            "measurement; tune where nothing else is busy, or measure longer (--duration)"
+        )
+    if winner is not None and winner.spoiled:
+        notes.append("the load generator was at its limit with the best one, so that it may be better than it looks")
+    if winner is not None and tuner.objective.p99_s is not None:
+        answers = winner.throughput_per_s * winner.seconds
+        if 0 < answers < _FOR_P99:
+            notes.append(
+                f"the p99 is that of {answers:.0f} answers, so their slowest; to know it measure longer (--duration)"
+            )
+    return notes
 
 
 def _rows(tuner: Tuner, winner: Configuration | None) -> list[Row]:
