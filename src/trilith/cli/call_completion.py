@@ -25,7 +25,7 @@ def complete_target(context: CompletionContext) -> list[tuple[str, str]]:
     begun = context.incomplete
     if "://" in begun:
         url = "/".join(begun.split("/")[:3])
-    addresses = [url] if url else list(dict.fromkeys(running_servers().values())) or [DEFAULT_URL]
+    addresses = [url] if url else list(running_servers()) or [DEFAULT_URL]
     for address in addresses:
         name, operations = _asked(address)
         prefix = address if "://" in begun else name

@@ -40,7 +40,7 @@ def read_place(text: str, url: str, running: dict[str, str]) -> Place:
     Args:
         text: as it stood on the command line.
         url: the address to call names at; "" for that of the server that runs it.
-        running: addresses of the servers that run on this machine, by what they serve.
+        running: what the servers that run on this machine serve, by their addresses.
 
     Raises:
         InvalidConfig: it is no target, or servers run here and not one, or more than one, serves it.
@@ -85,9 +85,9 @@ def _import_path(text: str) -> tuple[str, str]:
 def _running_at(names: list[str], running: dict[str, str]) -> str:
     """The address of the one server that serves it; the default one when none runs."""
     wanted = names[:-1]
-    found = {target: address for target, address in running.items() if _serves(target, wanted)}
+    found = {address: target for address, target in running.items() if _serves(target, wanted)}
     if len(found) > 1 and not wanted:  # a service that is one function has a method of its own name
-        of_that_name = {target: address for target, address in found.items() if _serves(target, names)}
+        of_that_name = {address: target for address, target in found.items() if _serves(target, names)}
         found = of_that_name or found
     if len(found) > 1:
         raise InvalidConfig(f"several servers run here: {_listed(found)}; say which with --url ADDRESS")
@@ -96,11 +96,11 @@ def _running_at(names: list[str], running: dict[str, str]) -> str:
             f"no server that runs here has {'/'.join(wanted)}; there run {_listed(running)}. "
             "For a server elsewhere say --url ADDRESS"
         )
-    return next(iter(found.values()), DEFAULT_URL)
+    return next(iter(found), DEFAULT_URL)
 
 
 def _listed(servers: dict[str, str]) -> str:
-    return ", ".join(f"{target} at {address}" for target, address in servers.items())
+    return ", ".join(f"{target} at {address}" for address, target in servers.items())
 
 
 def _serves(target: str, wanted: list[str]) -> bool:
@@ -113,11 +113,11 @@ def _serves(target: str, wanted: list[str]) -> bool:
 
 
 def running_servers() -> dict[str, str]:
-    """Addresses of the servers of this user on this machine, by what they serve; of two of one target the newer."""
+    """What the servers of this user on this machine serve, by their addresses."""
     from trilith.orchestration import running_targets
 
     found = {}
     for target, address in running_targets():
         host, _, port = address.rpartition(":")
-        found[target] = f"http://{_EVERYWHERE.get(host, host)}:{port}"
+        found[f"http://{_EVERYWHERE.get(host, host)}:{port}"] = target
     return found

@@ -47,13 +47,15 @@ def _show(reports: list[ServerReport]) -> None:
     from rich.table import Table
 
     console = Console()
-    for report in reports:
+    for number, report in enumerate(reports):
+        if number:
+            console.print()
         record, found = report.record, report.status
         state = "does not answer" if found is None else _state(found)
         scheme = "https" if record.tls else "http"
         where = f"pid {record.pid}  {scheme} {record.http}  gRPC {record.grpc or 'off'}"
         where += "" if record.metrics else "  metrics off: no more is known"
-        console.print(f"[bold]{record.target}[/]  {state}  {where}", soft_wrap=True)
+        console.print(f"[bold]{record.target}[/]  {state}  {where}  in {record.folder}", soft_wrap=True)
         if found is None:
             continue
         if found.services:

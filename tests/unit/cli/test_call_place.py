@@ -5,7 +5,7 @@ import pytest
 from trilith.cli.call_place import DEFAULT_URL, Place, read_place
 from trilith.errors import InvalidConfig
 
-RUNNING = {"app.py:Ocr": "http://127.0.0.1:1", "shop.app:Cart": "http://127.0.0.1:2", "models/": "http://127.0.0.1:3"}
+RUNNING = {"http://127.0.0.1:1": "app.py:Ocr", "http://127.0.0.1:2": "shop.app:Cart", "http://127.0.0.1:3": "models/"}
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,9 @@ def test_a_url_of_ones_own():
 def test_what_is_none(text, url, said):
     with pytest.raises(InvalidConfig, match=said):
         read_place(text, url, RUNNING)
+
+
+def test_of_two_servers_of_one_name_none_is_chosen():
+    running = {"http://127.0.0.1:1": "app.py:Page", "http://127.0.0.1:2": "app.py:Page"}
+    with pytest.raises(InvalidConfig, match=r"app.py:Page at http://127.0.0.1:1, app.py:Page at http://127.0.0.1:2"):
+        read_place("Page/read", "", running)

@@ -94,6 +94,7 @@ class Launcher:
                 grpc=self.grpc_address,
                 metrics=self.metrics_address,
                 tls=bool(options.tls_certificate),
+                folder=str(Path.cwd()),
             )
             self._say_target = undo.enter_context(server_record(record))
             self._undo = undo.pop_all()

@@ -27,7 +27,8 @@ _LONGEST_SOCKET_PATH: Final = 107
 
 
 class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What one server says of itself. Addresses are `host:port`; `tls`: that of HTTP speaks TLS."""
+    """What one server says of itself. Addresses are `host:port`; `tls`: that of HTTP speaks TLS; `folder`: where it was
+    started, which its target is relative to."""
 
     pid: int
     target: str
@@ -36,6 +37,7 @@ class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
     grpc: str
     metrics: str
     tls: bool = False
+    folder: str = ""
 
 
 def private_folder() -> Path:
