@@ -156,7 +156,7 @@ def test_a_trace_of_a_stream_goes_through_all_processes(start, collector, protoc
         with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
             method = channel.unary_stream(f"/outer.Outer/{way.title()}")
             assert len(list(method(b"\x08\x02", timeout=30))) == 2
-    server.wait_until(lambda: collector.named(inner))
+    server.wait_until(lambda: collector.named(inner), within_s=60)
     by_id = {span["spanId"]: span for span in collector.spans}
     for span in collector.named(inner):
         assert f"Outer.{way}" in names_above(span, by_id)
