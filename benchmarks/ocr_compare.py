@@ -90,7 +90,7 @@ def compare(
         for target in targets:
             began = time.monotonic()
             try:
-                place = running.enter_context(target.start())
+                place = _started(target, running)
                 known = Known(about=target.about, error_rate=error_rate(place, pages))
             except (SetupError, TargetFailed, OSError) as error:
                 failures.append(f"{target.name} is not in it: {_short(str(error))}")
@@ -109,6 +109,15 @@ def compare(
                 lines += [table(report, [known for _, _, known in places], with_steps=name in _WITH_STEPS), ""]
             lines += [conditions(report, list(pages)), "", *(f"* {text}" for text in sentences(report))]
     return "\n".join([*lines, *(f"* {text}" for text in failures)]), report, not failures and report is not None
+
+
+def _started(target: Target, running: contextlib.ExitStack) -> Place:
+    """Starts it. Some systems give up when they start on a busy machine, so one that failed gets another try."""
+    try:
+        return running.enter_context(target.start())
+    except TargetFailed as error:
+        _say(f"{target.name} is started once more: {_short(str(error))}")
+        return running.enter_context(target.start())
 
 
 def _short(text: str) -> str:
