@@ -154,10 +154,11 @@ def _measure(
         warmup_s=options.warmup,
         timeout_s=_TIMEOUT_S,
     )
-    specs = [
-        replace(place.send(pictures, folder), url=place.url, name=target.name, timeout_s=_TIMEOUT_S)
-        for target, place, _ in places
-    ]
+    specs = []
+    for number, (target, place, _) in enumerate(places):
+        own = folder / str(number)  # what is sent differs by protocol
+        own.mkdir()
+        specs.append(replace(place.send(pictures, own), url=place.url, name=target.name, timeout_s=_TIMEOUT_S))
     comparing = Comparing(plan, specs, _Progress())
     with contextlib.suppress(KeyboardInterrupt):  # the report says so: what was measured until then stays
         comparing.look()
