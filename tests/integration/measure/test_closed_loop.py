@@ -58,6 +58,13 @@ def test_every_failure_has_its_own_word(load_against, answer, kind):
     assert sum(recorder.errors.values()) > 0
 
 
+def test_an_answer_more_than_was_asked_for_counts_for_nothing(load_against):
+    """The second one would be that of the next request, which the server has not read yet."""
+    recorder = load_against(lambda _: [OK + OK]).recorder
+    assert set(recorder.errors) == {"malformed answer"}
+    assert recorder.errors["malformed answer"] >= recorder.latencies.count > 0
+
+
 def test_nobody_listens(load_at):
     outcome = load_at(free_port())
     assert set(outcome.recorder.errors) == {"connection refused"}

@@ -45,6 +45,7 @@ class HttpConnection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_answered",
         "_counter",
         "_first_bytes",
         "_items",
@@ -83,6 +84,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = self._plain
         self._first_bytes = b""
         self._status_seen = False
+        self._answered = False  # within the bytes that are being read
         self._lost = False
         self.station = station
         self.slot = slot
@@ -140,6 +142,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if not self._first_bytes:
             self._first_bytes = data
+        self._answered = False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError:
@@ -168,6 +171,12 @@ class HttpConnection(asyncio.Protocol):
         if status < 200:
             self._status_seen = False
             return
+        if self._answered:
+            # The request that was written a moment ago cannot have been read, let alone answered.
+            if not self._lost:
+                self._fail(MALFORMED)
+            return
+        self._answered = True
         self.waiting = False
         self.reusable = self.reusable and self._parser.should_keep_alive()
         self._owner.answered(self.slot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,8 @@ from trilith.measure.load.example import example_in
 from trilith.measure.load.target import Body, Target, prepare
 
 _EXCERPT_CHARACTERS: Final = 300
+_MOST_KEPT_BYTES: Final = 16 << 20  # of a body: what describes a service fits, and no answer fills the memory
+_LONGEST_HEAD_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,7 @@ class ProbeAnswer:
 
     Attributes:
         status: HTTP status.
-        content: the body.
+        content: the body, or the first 16 MiB of it.
         has_timeline: whether the answer carries a timeline.
         content_type: of the body; "" when the answer does not say.
     """
@@ -48,7 +51,7 @@ class _AnswerReader:
 
     def __init__(self) -> None:
         self.parser = httptools.HttpResponseParser(self)
-        self.body: list[bytes] = []
+        self.body = bytearray()
         self.has_timeline = False
         self.content_type = ""
         self.head_complete = False
@@ -61,12 +64,12 @@ class _AnswerReader:
             self.content_type = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """The end of the head."""
-        self.head_complete = True
+        """The end of a head, perhaps of an interim one."""
+        self.head_complete = self.parser.get_status_code() >= 200
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
-        self.body.append(body)
+        self.body += body[: _MOST_KEPT_BYTES - len(self.body)]
 
     def on_message_complete(self) -> None:
         """The end of a message, perhaps of an interim one."""
@@ -81,7 +84,7 @@ def probe(
     *,
     timeout_s: float = 30.0,
 ) -> ProbeAnswer:
-    """Sends one request, just as the load will, and waits for the answer. Blocks.
+    """Sends one request, just as the load will, and waits for the end of the answer, for `timeout_s` in all. Blocks.
 
     The bytes are those of the load, which no other client would send just so.
 
@@ -89,17 +92,18 @@ def probe(
         SetupError: no HTTP answer comes; the message says why and what to check.
     """
     request = prepare(target, method, body, headers)
+    ends_at = time.monotonic() + timeout_s
+    reader = _AnswerReader()
     try:
         with (
             socket.create_connection((target.host, target.port), timeout_s) as plain,
             _secured(plain, target) as stream,
         ):
             stream.sendall(b"".join(request.sampled))
-            return _read_answer(stream)
+            return _read_answer(stream, reader, ends_at)
     except TimeoutError as error:
-        raise SetupError(
-            f"{target.url} gave no answer within {timeout_s:g} s; is it busy, or --timeout too short?"
-        ) from error
+        told = "began an answer that did not end" if reader.head_complete else "gave no answer"
+        raise SetupError(f"{target.url} {told} within {timeout_s:g} s; is it busy, or --timeout too short?") from error
     except ConnectionRefusedError as error:
         raise SetupError(
             f"nothing listens at {target.host}:{target.port} (connection refused); start the server, or check the URL"
@@ -115,18 +119,25 @@ def _secured(plain: socket.socket, target: Target) -> socket.socket:
     return ssl.create_default_context().wrap_socket(plain, server_hostname=target.host)
 
 
-def _read_answer(stream: socket.socket) -> ProbeAnswer:
-    reader = _AnswerReader()
+def _read_answer(stream: socket.socket, reader: _AnswerReader, ends_at: float) -> ProbeAnswer:
+    head_bytes = 0
     while not reader.complete:
+        left_s = ends_at - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        stream.settimeout(left_s)
         data = stream.recv(1 << 18)
         if not data:
             if not reader.head_complete:
                 raise ConnectionResetError("the connection was closed before an answer")
             break
         reader.parser.feed_data(data)
+        head_bytes += 0 if reader.head_complete else len(data)
+        if head_bytes > _LONGEST_HEAD_BYTES:
+            raise OSError(f"the head of its answer has more than {_LONGEST_HEAD_BYTES >> 20} MiB")
     return ProbeAnswer(
         status=reader.parser.get_status_code(),
-        content=b"".join(reader.body),
+        content=bytes(reader.body),
         has_timeline=reader.has_timeline,
         content_type=reader.content_type,
     )
