@@ -1,12 +1,14 @@
 """Repository agents: the checksums of Triton's own, how configurations say agents, and what is refused."""
 
 import hashlib
+import os
 
 import pytest
 
 from trilith.errors import InvalidConfig, SetupError
 from trilith.runtime import check_models
 from trilith.runtime.agents.chain import Agents, run_agents
+from trilith.runtime.agents.checksum import verify
 from trilith.runtime.agents.host import AgentRequest, answer
 from trilith.runtime.load_run import LoadRun
 from trilith.runtime.model_convert import pbtxt_to_yaml, yaml_to_pbtxt
@@ -149,3 +151,15 @@ def test_what_an_agent_of_ones_own_says(tmp_path, folder, code, action, says, ca
     )
     assert (says in found.problem) if says else found.problem == ""
     assert found.folder == (str(folder.parent) if "parent" in code else "")
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder"])
+def test_only_regular_files_have_a_digest(tmp_path, kind):
+    if kind == "device":
+        (tmp_path / "x").symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(tmp_path / "x")
+    else:
+        (tmp_path / "x").mkdir()
+    with pytest.raises(SetupError, match="Failed to open file x: it is no regular file"):
+        verify(tmp_path, {"MD5:x": "0"}, lambda: None)

@@ -5,7 +5,9 @@ model_repository_agents { agents [{ name: "checksum" parameters { key: "MD5:1/mo
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -58,6 +60,8 @@ def verify(folder: Path, parameters: Mapping[str, str], heard: Callable[[], None
 
 
 def _md5(path: Path, heard: Callable[[], None]) -> str:
+    if not stat.S_ISREG(path.stat().st_mode):  # before it is opened: a pipe waits for a writer, a device has no end
+        raise OSError(errno.EINVAL, "it is no regular file")
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
