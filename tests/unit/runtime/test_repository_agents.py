@@ -153,13 +153,11 @@ def test_what_an_agent_of_ones_own_says(tmp_path, folder, code, action, says, ca
     assert found.folder == (str(folder.parent) if "parent" in code else "")
 
 
-@pytest.mark.parametrize("kind", ["device", "pipe", "folder"])
+@pytest.mark.parametrize("kind", ["device", "pipe"])
 def test_only_regular_files_have_a_digest(tmp_path, kind):
     if kind == "device":
         (tmp_path / "x").symlink_to("/dev/zero")
-    elif kind == "pipe":
-        os.mkfifo(tmp_path / "x")
     else:
-        (tmp_path / "x").mkdir()
+        os.mkfifo(tmp_path / "x")
     with pytest.raises(SetupError, match="Failed to open file x: it is no regular file"):
         verify(tmp_path, {"MD5:x": "0"}, lambda: None)

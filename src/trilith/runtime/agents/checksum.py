@@ -60,7 +60,8 @@ def verify(folder: Path, parameters: Mapping[str, str], heard: Callable[[], None
 
 
 def _md5(path: Path, heard: Callable[[], None]) -> str:
-    if not stat.S_ISREG(path.stat().st_mode):  # before it is opened: a pipe waits for a writer, a device has no end
+    kind = path.stat().st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # before it is opened: a pipe waits, a device has no end
         raise OSError(errno.EINVAL, "it is no regular file")
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
