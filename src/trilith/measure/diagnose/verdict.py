@@ -12,20 +12,21 @@ from typing import Final
 
 import msgspec
 
-from trilith.measure.diagnose.evidence import Evidence, Level
+from trilith.measure.diagnose.evidence import Evidence
 from trilith.measure.diagnose.findings import RULES
 from trilith.measure.diagnose.findings.finding import FLOOR_WORDS, Change, Finding
+from trilith.measure.diagnose.no_verdict import refusal, unexplained, what_would_show_more
 from trilith.measure.diagnose.telling import what_tells_apart
 from trilith.measure.diagnose.view import View
 
 NOISIEST: Final = 1.0
 """From this spread on, one piece of work in ten takes twice as long as an equal one: nothing is said."""
 
-_LONGEST_STRETCH: Final = 9.0
-_FAILED: Final = 0.2
 _MOST_CHANGES: Final = 3
 _LEAST_GAIN: Final = 1.05
-_LEAST_ANSWERS: Final = 5
+_TAKEN: Final = 0.25
+_FOREIGN: Final = 0.45
+"""What a machine whose cores are all used by others takes from the confidence."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +72,7 @@ def decide(evidence: Evidence, *, noisiest: float = NOISIEST) -> Verdict:
         evidence: what was seen.
         noisiest: the largest spread of the machine with which a verdict is given.
     """
-    refused = _no_verdict(evidence, noisiest)
+    refused = refusal(evidence, noisiest)
     if refused:
         return Verdict(floor="unknown", stage="", sentence=refused)
     view = View(evidence)
@@ -81,8 +82,8 @@ def decide(evidence: Evidence, *, noisiest: float = NOISIEST) -> Verdict:
             floor="unknown",
             stage="",
             sentence="No single bottleneck explains what was seen.",
-            evidence=tuple(_of_load(level) for level in (view.alone, view.full)),
-            apart="A longer run (--duration), a larger load (--max-load), or --pid of the server, would show more.",
+            evidence=(*unexplained(view), *_doubts(evidence)),
+            apart=what_would_show_more(view),
         )
     best = found[0]
     others = [finding for finding in found[1:] if finding.stage != best.stage]
@@ -100,49 +101,13 @@ def decide(evidence: Evidence, *, noisiest: float = NOISIEST) -> Verdict:
     )
 
 
-def _no_verdict(evidence: Evidence, noisiest: float) -> str:
-    """Why nothing can be said, or ""."""
-    levels = evidence.levels
-    noise = evidence.noise
-    if noise is not None and noise.stretch > _LONGEST_STRETCH * noisiest:
-        return (
-            f"This machine is too busy to say anything: a piece of work takes {noise.stretch + 1:.0f} times its"
-            f" processor time (up to {_LONGEST_STRETCH * noisiest + 1:.0f} is borne), and other programs use"
-            f" {noise.foreign:.1f} of its {evidence.cores} cores. Measure when it is quieter."
-        )
-    if noise is not None and noise.spread > noisiest:
-        return (
-            f"This machine is too noisy to say anything: of equal pieces of work one in ten takes"
-            f" {noise.spread + 1:.1f} times as long as the middle one (up to {noisiest + 1:.1f} is borne), and"
-            f" other programs use {noise.foreign:.1f} of its {evidence.cores} cores. Measure when it is"
-            f" quieter."
-        )
-    answered = sum(level.latency.count for level in levels)
-    failed = sum(level.failed for level in levels)
-    if not answered:
-        return "No request succeeded, so there is nothing to explain; the server's log says why."
-    if failed > _FAILED * (failed + answered):
-        kinds: dict[str, int] = {}
-        for level in levels:
-            for kind, count in level.errors.items():
-                kinds[kind] = kinds.get(kind, 0) + count
-        most = max(kinds, key=lambda kind: kinds[kind])
-        hint = " It limits the rate: allow this client more, or ask for less." if most == "status 429" else ""
-        return (
-            f"{failed:,} of {failed + answered:,} requests failed, most by {most} ({kinds[most]:,}): how quickly"
-            f" something fails says nothing of a bottleneck.{hint}"
-        )
-    if answered < _LEAST_ANSWERS or len(levels) < 2:
-        return f"Too little was measured for a verdict: {answered} answers at {len(levels)} loads."
-    return ""
-
-
 def _confidence(best: Finding, next_best: Finding | None, evidence: Evidence, noisiest: float) -> float:
     """Trust in the evidence, less what the next-best explanation and the machine's noise take from it."""
     lead = 1.0 if next_best is None else min(1.0, (best.weight - next_best.weight) / max(best.weight, 1e-9) / 0.4)
     seen = evidence.noise
     noise = 0.0 if seen is None else min(1.0, max(seen.spread / noisiest, 0.5 * seen.waited))
-    return round(best.sure * (0.55 + 0.45 * lead) * (1 - 0.35 * noise), 2)
+    taken = 0.0 if seen is None else min(1.0, seen.foreign / max(1, evidence.cores))
+    return round(best.sure * (0.55 + 0.45 * lead) * (1 - max(0.35 * noise, _FOREIGN * taken)), 2)
 
 
 def _changes(best: Finding, others: list[Finding]) -> tuple[Change, ...]:
@@ -158,6 +123,12 @@ def _changes(best: Finding, others: list[Finding]) -> tuple[Change, ...]:
 def _doubts(evidence: Evidence) -> list[str]:
     """What takes something from the figures."""
     doubts = []
+    noise = evidence.noise
+    if noise is not None and noise.foreign >= _TAKEN * evidence.cores:
+        doubts.append(
+            f"Other programs used {noise.foreign:.1f} of the machine's {evidence.cores} cores between the loads: the"
+            f" figures are of what they left."
+        )
     failed = sum(level.failed for level in evidence.levels)
     if failed:
         answered = sum(level.latency.count for level in evidence.levels)
@@ -165,7 +136,3 @@ def _doubts(evidence: Evidence) -> list[str]:
     if evidence.interrupted:
         doubts.append("The run was stopped before its end.")
     return doubts
-
-
-def _of_load(level: Level) -> str:
-    return f"At {level.load} in flight {level.requests_per_s:,.1f} a second were answered."

@@ -8,12 +8,15 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
-from trilith.measure.diagnose.evidence import GATEWAY, Evidence, Level, Stage, Station
+from trilith.measure.diagnose.evidence import GATEWAY, Evidence, Level, ProcessUse, Stage, Station
 from trilith.measure.laws import in_system
 
 _NEAR_BEST: Final = 0.9
 _RISES: Final = 1.3
 _SCALES: Final = 0.45
+_SLOWED: Final = 1.5
+_KEEPS_UP: Final = 0.75
+_FAIR_WAIT: Final = 4.0
 
 
 class View:
@@ -57,6 +60,12 @@ class View:
         """Throughput at the largest load as a part of what as many requests alone would have; 1.0 is all of it."""
         promised = self.alone.requests_per_s * self.full.load / self.alone.load
         return self.full.requests_per_s / promised if promised > 0 else 0.0
+
+    @property
+    def slowed(self) -> bool:
+        """Whether throughput still rises, and requests take far longer already: something begins to be full."""
+        longer = self.full.latency.p50_s >= _SLOWED * self.alone.latency.p50_s
+        return not self.saturated and longer and self.scaling < _KEEPS_UP
 
     @property
     def cores(self) -> int:
@@ -105,6 +114,16 @@ class View:
         """The part of a request's time that it waits in the queue of any model; 0 to 1."""
         return sum(stage.share for stage in level.stages if stage.waiting and stage.floor == 1)
 
+    def wants(self, process: ProcessUse) -> float:
+        """Cores that a process computes on, or would if others left them.
+
+        What computes all the time gets its share, and waits so many times that as there are others: a process that
+        waits for far longer than it runs only wakes up often, and finds the cores taken.
+        """
+        noise = self.evidence.noise
+        most = max(_FAIR_WAIT, 3 * (1 + noise.stretch)) if noise is not None else _FAIR_WAIT
+        return process.cpu + min(process.delay, most * process.cpu)
+
     def runnable_of(self, level: Level, station: Station) -> float | None:
         """Threads of a station that computed or could have, on average; None when not readable.
 
@@ -120,7 +139,7 @@ class View:
                 for thread in process.threads
                 if thread.thread_id != process.pid
             )
-        return sum(process.runnable for process in processes)
+        return sum(self.wants(process) for process in processes)
 
     def computing(self, level: Level, station: Station) -> float:
         """Calls of a service in their method at a time, by Little's law; for one replica."""

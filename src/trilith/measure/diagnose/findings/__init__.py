@@ -16,8 +16,8 @@ from trilith.measure.diagnose.findings.python_code import (
     encoding,
     full_of_python,
     interpreter_lock,
-    serial_calls,
 )
+from trilith.measure.diagnose.findings.serial import serial_calls
 from trilith.measure.diagnose.findings.waiting import cold_starts, hot_replica, too_few, window_too_long
 from trilith.measure.diagnose.view import View
 

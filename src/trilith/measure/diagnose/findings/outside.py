@@ -11,6 +11,7 @@ from trilith.measure.diagnose.view import View
 _GENERATOR_FULL: Final = 0.85
 _LESS: Final = 0.7
 _LEAST: Final = 0.02
+_NEARLY: Final = 1.25
 
 
 def client_bound(view: View) -> Iterator[Finding]:
@@ -55,6 +56,9 @@ def room(view: View) -> Iterator[Finding]:
     if view.saturated or len(view.levels) < 2:
         return
     alone, last = view.alone, view.full
+    if view.slowed:
+        return
+    longer = last.latency.p50_s / alone.latency.p50_s if alone.latency.p50_s > 0 else 1.0
     law = view.evidence.scalability
     ceiling = (
         f" The scalability law puts the ceiling at {law.ceiling_per_s:,.0f} a second."
@@ -68,8 +72,7 @@ def room(view: View) -> Iterator[Finding]:
         evidence=(
             f"{last.load} in flight give {last.requests_per_s / alone.requests_per_s:.1f} times the throughput of"
             f" {alone.load}: {last.requests_per_s:,.0f} a second.",
-            f"The median request takes {last.latency.p50_s / alone.latency.p50_s:.2f} times as long as one alone."
-            + ceiling,
+            f"The median request takes {longer:.2f} times as long as one alone." + ceiling,
         ),
         weight=0.42,
         sure=0.9,
@@ -77,7 +80,12 @@ def room(view: View) -> Iterator[Finding]:
             Change(
                 what="Nothing: you have room. Do not add a framework for speed.",
                 load=last.load,
-                why=f"Up to {last.requests_per_s:,.0f} requests a second were answered as fast as one alone, nearly.",
+                why=f"Up to {last.requests_per_s:,.0f} requests a second were answered"
+                + (
+                    " as fast as one alone, nearly."
+                    if longer < _NEARLY
+                    else f", in {longer:.2f} times the time of one alone; whether that is too long is for you to say."
+                ),
             ),
         ),
     )

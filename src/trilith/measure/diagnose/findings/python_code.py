@@ -1,11 +1,11 @@
-"""When the Python around the model is slow: the interpreter's lock, encodings, the event loop, serial calls. Pure."""
+"""When the Python around the model is slow: the interpreter's lock, encodings, the event loop. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from trilith.measure.diagnose.evidence import Level, Station
+from trilith.measure.diagnose.evidence import Station
 from trilith.measure.diagnose.findings.finding import (
     LATENCY,
     PYTHON_FLOOR,
@@ -14,7 +14,7 @@ from trilith.measure.diagnose.findings.finding import (
     around,
     percent,
 )
-from trilith.measure.diagnose.view import View, service_of
+from trilith.measure.diagnose.view import View
 from trilith.measure.laws import in_system
 from trilith.measure.units import duration, size
 
@@ -28,7 +28,6 @@ _AROUND: Final = (
 )
 _LARGE_BYTES: Final = 20_000
 _ENCODED: Final = 0.3
-_SERIAL: Final = 0.4
 _BINARY_COST: Final = 0.06
 """Reading an `.npy` beside reading the same array as JSON."""
 
@@ -79,8 +78,8 @@ def interpreter_lock(view: View) -> Iterator[Finding]:
                     load=level.load,
                     gain=around(max(1.0, bound), below=0.25, above=0.1),
                     settings={f"{station.name}.replicas": more},
-                    why="Twice the processes give twice the throughput, until the cores are full."
-                    + (f" They are at {ceiling:,.0f} a second." if ceiling else ""),
+                    why="Twice the processes give twice the throughput, until the cores are full"
+                    + (f", which is at {ceiling:,.0f} requests a second." if ceiling else "."),
                 ),
                 Change(
                     what="Or move that code into a service of its own, or into a library that lets go of the lock"
@@ -189,58 +188,6 @@ def blocked_loop(view: View) -> Iterator[Finding]:
                 ),
             ),
         )
-
-
-def serial_calls(view: View) -> Iterator[Finding]:
-    """A method calls others one after the other, where each could have run beside the next."""
-    level = view.alone
-    if not view.root:
-        return
-    called, calls = _most_called(level, view.root)
-    below = [stage for stage in level.stages if stage.share > 0 and service_of(stage) == called]
-    share = sum(stage.share for stage in below)
-    alone_s = sum(stage.per_call_s * stage.calls for stage in below)
-    spent_s = sum(stage.mean_s for stage in below)
-    # Calls that run side by side take more by themselves than together.
-    if calls < 1.8 or share < _SERIAL or spent_s < 0.75 * alone_s:
-        return
-    gain = 1 / max(0.05, 1 - share * (1 - 1 / calls))
-    yield Finding(
-        floor=PYTHON_FLOOR,
-        stage="serial-calls",
-        where=view.root,
-        sentence=f"{view.root} makes {calls:.0f} calls one after the other, and each of them could run beside the"
-        f" others.",
-        evidence=(
-            f"One request alone spends {percent(share)} of {duration(level.latency.mean_s)} in calls of {called}.",
-            f"They take {duration(alone_s)} added up and {duration(spent_s)} of its time: nothing of them overlaps.",
-        ),
-        weight=min(0.95, share * (1 - 1 / calls) + 0.15),
-        sure=0.85,
-        changes=(
-            Change(
-                what="Await them together (`asyncio.gather`), if none needs another's result.",
-                metric=LATENCY,
-                load=level.load,
-                gain=around(gain, below=0.2, above=0.1),
-                why=f"{calls:.0f} calls of {duration(spent_s / calls)} at the same time instead of in a row.",
-            ),
-        ),
-    )
-
-
-def _most_called(level: Level, root: str) -> tuple[str, float]:
-    """The service or model that a request calls most often by one method, and how often.
-
-    Calls of different methods may need each other's results; those of one most often do not.
-    """
-    calls = [
-        (stage.calls, service_of(stage))
-        for stage in level.stages
-        if stage.floor in (1, 2) and service_of(stage) != root
-    ]
-    most, name = max(calls, default=(0.0, ""))
-    return name, most
 
 
 def full_of_python(view: View) -> Iterator[Finding]:
