@@ -247,7 +247,6 @@ class DynamicBatcher(Generic[ItemT]):
                 head is None
                 or lane.shape != shape
                 or lane.rows != sum(item.rows for item in members)
-                or lane.bulk != sum(item.bulk for item in members)
                 or lane.ripe != sum(item._ripe for item in members)
                 or sorted(lane.ranks) != lane.ranks
                 or any(item._rank >> 1 != item.priority for item in members)
@@ -293,13 +292,7 @@ class DynamicBatcher(Generic[ItemT]):
 
     def _may_leave(self, lane: Lane[ItemT]) -> bool:
         config = self.config
-        return (
-            lane.rows >= self._enough
-            or lane.ripe > 0
-            or self._draining
-            or config.max_wait_s == 0.0
-            or 0 < config.max_batch_bulk <= lane.bulk
-        )
+        return lane.rows >= self._enough or lane.ripe > 0 or self._draining or config.max_wait_s == 0.0
 
     def _announce(self, lane: Lane[ItemT]) -> None:
         head = lane.head()
@@ -328,15 +321,13 @@ class DynamicBatcher(Generic[ItemT]):
         if self.config.alone:
             return self._take_one(lane)
         limit = self._target(lane)
-        most_bulk = self.config.max_batch_bulk
         batch: list[ItemT] = []
-        rows = bulk = 0
+        rows = 0
         while (item := lane.head()) is not None:
             # The first always goes: when it is larger than a preferred size, waiting would not make it smaller.
-            if batch and (rows + item.rows > limit or 0 < most_bulk < bulk + item.bulk):
+            if batch and rows + item.rows > limit:
                 break
             rows += item.rows
-            bulk += item.bulk
             batch.append(item)
             self._remove(item, announce=False)
         if lane.rows and self._may_leave(lane):

@@ -13,23 +13,21 @@ Rule 2: what a free place could take at once does not count as waiting, so nobod
 Rule 3: a call that waits can be taken back. One that left stays in its batch, and the batch is stopped when the last of
     its callers has gone.
 Rule 4: a call and its batch know each other only until `over`: no circle is left for the collector.
+Rule 5: first in, first out, so that being added and leaving are a few steps. What models need of their queues (shapes,
+    priorities, deadlines, learned sizes) is the batcher's.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from trilith.errors import QueueFull
-from trilith.runtime.schedule.batcher import DynamicBatcher
-from trilith.runtime.schedule.config import BatchingConfig
+from trilith.errors import InvalidConfig, QueueFull
 from trilith.runtime.schedule.linger import Linger
-from trilith.runtime.schedule.waiting import Waiting
-
-_UNBOUNDED_ROWS: Final = 1 << 40  # the bound is this class's own: a call that was accepted once may be queued again
 
 
-class QueuedCall(Waiting):
+class QueuedCall:
     """A call of a batched method. Subclass it to carry what the method needs and who is answered.
 
     Args:
@@ -37,12 +35,14 @@ class QueuedCall(Waiting):
 
     Attributes:
         batch: the batch that it left in; None before that, and once it is withdrawn from it.
+        enqueued_at: the instant from which on it waits, in seconds.
     """
 
-    __slots__ = ("batch",)
+    __slots__ = ("batch", "bulk", "enqueued_at")
 
     def __init__(self, bulk: int = 0) -> None:
-        super().__init__(bulk=bulk)
+        self.bulk = bulk
+        self.enqueued_at = 0.0
         self.batch: CallBatch[Any] | None = None
 
 
@@ -90,25 +90,38 @@ class CallQueue(Generic[CallT]):
         InvalidConfig: a number is out of its range.
     """
 
-    __slots__ = ("_batcher", "_linger", "_max_size", "_max_waiting", "name")
+    __slots__ = (
+        "_bulk",
+        "_linger",
+        "_max_bulk",
+        "_max_size",
+        "_max_wait_s",
+        "_max_waiting",
+        "_now",
+        "_waiting",
+        "name",
+    )
 
     def __init__(
         self, name: str, *, max_size: int, max_wait_s: float | None, max_waiting: int, max_bulk: int = 0
     ) -> None:
-        config = BatchingConfig(
-            max_batch_size=max_size,
-            max_batch_bulk=max_bulk,
-            max_wait_s=max_wait_s or 0.0,
-            max_queue_rows=_UNBOUNDED_ROWS,
-        )
+        if max_size < 1 or max_bulk < 0 or not 0.0 <= (max_wait_s or 0.0) < math.inf:
+            raise InvalidConfig(
+                f"{name}: a batch has at least 1 call, a bound on what it carries is at least 0, and a window is a"
+                f" number of seconds from 0 on; got {max_size}, {max_bulk} and {max_wait_s}"
+            )
         self._linger = Linger(max_size) if max_wait_s is None and max_size > 1 else None
         self.name = name
-        self._batcher: DynamicBatcher[CallT] = DynamicBatcher(config, name=name)
         self._max_size = max_size
+        self._max_bulk = max_bulk or math.inf
+        self._max_wait_s = max_wait_s or 0.0
         self._max_waiting = max_waiting
+        self._waiting: dict[CallT, None] = {}  # in order of arrival
+        self._bulk = 0
+        self._now = -math.inf  # the latest instant that was told
 
     def __len__(self) -> int:
-        return len(self._batcher)
+        return len(self._waiting)
 
     def add(self, call: CallT, now: float, *, free: Callable[[], int], bounded: bool) -> None:
         """Lets a call wait.
@@ -122,22 +135,29 @@ class CallQueue(Generic[CallT]):
         Raises:
             QueueFull: as many calls wait as may, and the call is `bounded`.
         """
-        beyond = len(self) - self._max_waiting
+        beyond = len(self._waiting) - self._max_waiting
         if bounded and beyond >= 0 and beyond >= free() * self._max_size:
             raise QueueFull(
                 f"{self._max_waiting} calls of {self.name} wait already, which is its limit; try again later"
             )
-        self._batcher.add(call, now)
+        call.enqueued_at = now
+        self._waiting[call] = None
+        self._bulk += call.bulk
         if self._linger is not None:
             self._linger.arrived(now)
 
     def is_ready(self, now: float) -> bool:
         """Whether `leave` would give a batch now."""
-        return self._batcher.is_ready(now)
+        self._now = now
+        if not self._waiting:
+            return False
+        if self._max_wait_s == 0.0 or len(self._waiting) >= self._max_size or self._bulk >= self._max_bulk:
+            return True
+        return next(iter(self._waiting)).enqueued_at + self._max_wait_s <= now
 
     def held_until(self, now: float) -> float:
         """The instant until which the only free place should not take what is ready; not after `now` when it should."""
-        return now if self._linger is None else self._linger.until(len(self._batcher), now)
+        return now if self._linger is None else self._linger.until(len(self._waiting), now)
 
     @property
     def look_again(self) -> int:
@@ -146,20 +166,39 @@ class CallQueue(Generic[CallT]):
 
     def next_window_end(self) -> float | None:
         """The instant at which the oldest open window closes, or None. Past ones are not reported again."""
-        return self._batcher.next_window_end()
+        if self._max_wait_s == 0.0:
+            return None
+        ends = (call.enqueued_at + self._max_wait_s for call in self._waiting)
+        return next((end for end in ends if end > self._now), None)
 
     def clear(self) -> list[CallT]:
         """Takes out everything that waits, oldest first."""
-        return self._batcher.clear()
+        calls = list(self._waiting)
+        self._waiting.clear()
+        self._bulk = 0
+        return calls
 
     def leave(self, now: float) -> CallBatch[CallT] | None:
         """The batch that a free place runs now; None when nothing waits, or what waits may wait for more."""
-        calls = self._batcher.next_batch(now)
-        return CallBatch(calls, now) if calls else None
+        if not self.is_ready(now):
+            return None
+        calls: list[CallT] = []
+        bulk = 0
+        for call in self._waiting:
+            if calls and (len(calls) == self._max_size or bulk + call.bulk > self._max_bulk):
+                break
+            calls.append(call)
+            bulk += call.bulk
+        for call in calls:
+            del self._waiting[call]
+        self._bulk -= bulk
+        return CallBatch(calls, now)
 
     def withdraw(self, call: CallT) -> CallBatch[CallT] | None:
         """Takes a call back whose caller went away; returns its batch when nobody waits for that any more."""
-        if self._batcher.cancel(call):
+        if call in self._waiting:
+            del self._waiting[call]
+            self._bulk -= call.bulk
             return None
         batch, call.batch = call.batch, None
         if batch is None or not batch.calls:
@@ -184,4 +223,5 @@ class CallQueue(Generic[CallT]):
         Raises:
             RuntimeError: a count is wrong.
         """
-        self._batcher.check_integrity()
+        if self._bulk != sum(call.bulk for call in self._waiting):
+            raise RuntimeError(f"{self.name}: what waits does not add up to {self._bulk}")

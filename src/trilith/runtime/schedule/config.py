@@ -16,7 +16,6 @@ class BatchingConfig:
 
     Attributes:
         max_batch_size: most rows in a batch; 1 means that requests run alone.
-        max_batch_bulk: most bulk in a batch (see `Waiting.bulk`), unless one request alone has more; 0 for no bound.
         preferred_rows: sizes worth dispatching at once while a window is open; a batch is cut to the largest reached.
         max_wait_s: how long an under-full batch may be held for company; 0 dispatches whatever waits.
         max_queue_rows: most rows that wait.
@@ -30,7 +29,6 @@ class BatchingConfig:
     """
 
     max_batch_size: int = 1
-    max_batch_bulk: int = 0
     preferred_rows: tuple[int, ...] = ()
     max_wait_s: float = 0.0
     max_queue_rows: int = 1024
@@ -42,8 +40,6 @@ class BatchingConfig:
     def __post_init__(self) -> None:
         if self.max_batch_size < 1:
             raise InvalidConfig(f"batching.max_batch_size: must be >= 1, got {self.max_batch_size}")
-        if self.max_batch_bulk < 0:
-            raise InvalidConfig(f"batching.max_batch_bulk: must be >= 0, got {self.max_batch_bulk}")
         if not 0.0 <= self.max_wait_s <= LONGEST_S:
             most = plain_number(LONGEST_S)
             raise InvalidConfig(f"batching.max_wait_s: must be from 0 to {most}, got {self.max_wait_s}")

@@ -12,7 +12,6 @@ class Waiting:
 
     Attributes:
         rows: how many rows of a batch it takes, at least 1.
-        bulk: how much it takes of what a batch can carry beside its rows, at least 0, in a unit of the caller's.
         shape: items with equal shapes may share a batch.
         priority: smaller goes first.
         deadline: absolute instant in seconds after which it must not run, or None.
@@ -25,7 +24,6 @@ class Waiting:
         "_rank",
         "_ripe",
         "_sequence",
-        "bulk",
         "deadline",
         "delay_at",
         "enqueued_at",
@@ -42,10 +40,8 @@ class Waiting:
         priority: int = 0,
         deadline: float | None = None,
         delay_at: float | None = None,
-        bulk: int = 0,
     ) -> None:
         self.rows = rows
-        self.bulk = bulk
         self.shape = shape
         self.priority = priority
         self.deadline = deadline
@@ -69,18 +65,17 @@ class Lane(Generic[ItemT]):
         shape: the shape of all its items.
         queues: items by rank: those of a priority, then the delayed ones of that priority.
         ranks: the keys of `queues`, smallest first.
-        rows, bulk: sums over all items.
+        rows: sum over all items.
         ripe: how many items have waited out the window.
     """
 
-    __slots__ = ("bulk", "queues", "ranks", "ripe", "rows", "shape")
+    __slots__ = ("queues", "ranks", "ripe", "rows", "shape")
 
     def __init__(self, shape: Hashable) -> None:
         self.shape = shape
         self.queues: dict[int, OrderedDict[ItemT, None]] = {}
         self.ranks: list[int] = []
         self.rows = 0
-        self.bulk = 0
         self.ripe = 0
 
     def add(self, item: ItemT) -> None:
@@ -92,7 +87,6 @@ class Lane(Generic[ItemT]):
             self.ranks.sort()
         queue[item] = None
         self.rows += item.rows
-        self.bulk += item.bulk
         if item._ripe:
             self.ripe += 1
 
@@ -101,7 +95,6 @@ class Lane(Generic[ItemT]):
         queue = self.queues[item._rank]
         del queue[item]
         self.rows -= item.rows
-        self.bulk -= item.bulk
         if item._ripe:
             self.ripe -= 1
         if not queue:
