@@ -24,6 +24,7 @@ _NO_SHARED_MEMORY: Final = "Client shared memory is disabled."
 _NO_ROOM: Final = re.compile(
     r"MemoryError|[Oo]ut ?[Oo]f ?[Mm]emory|OUT_OF_MEMORY|\bOOM\b|No space left on device|llocate memory|no room for"
 )
+_NAMES: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\S*/\S*")  # what texts quote, and paths: their words are somebody's own
 _UNKNOWN_ID: Final = "<id_unknown>"
 
 
@@ -69,7 +70,7 @@ class NoRoomForModel(errors.SetupError):
 
 def says_no_room(text: str) -> bool:
     """Whether an error's text says that there is no memory, or no place on the disk, in the words of some library."""
-    return _NO_ROOM.search(text) is not None
+    return _NO_ROOM.search(_NAMES.sub("", text)) is not None
 
 
 def oip_http_status(error: errors.TrilithError, *, compat: bool = False) -> int:

@@ -8,6 +8,7 @@ from oip_fakes import FakeHttpRequest
 from trilith.cli.serve import serve
 from trilith.errors import InvalidConfig, InvalidInput, NotFound
 from trilith.orchestration.engine.platform_door import PlatformDoor
+from trilith.wire.oip_status import says_no_room
 from trilith.wire.platforms import check_apart, json_size, predict_target, sagemaker_routes, vertex_routes
 
 AIP = {"AIP_HEALTH_ROUTE": "/ok", "AIP_PREDICT_ROUTE": "/ask"}
@@ -140,3 +141,17 @@ def test_the_command_line(tmp_path):
         serve(tmp_path, vertex_ai_default_model="m")
     with pytest.raises(InvalidConfig, match="--allow-sagemaker is for folders of models"):
         serve("app:A", allow_sagemaker=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "no_room"),
+    [
+        ("std::bad_alloc: Cannot allocate memory", True),
+        ("CUDA error: out of memory", True),
+        ("[Errno 28] No space left on device: '/models/x'", True),
+        ("nothing is at /models/OOM", False),
+        ("the model 'Out of memory' is not a folder", False),
+    ],
+)
+def test_only_what_a_library_says_tells_of_no_room(text, no_room):
+    assert says_no_room(text) is no_room

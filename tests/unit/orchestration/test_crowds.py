@@ -67,7 +67,7 @@ def test_who_waits_is_told_to_full_replicas_with_streams():
     crowds.look(deployment, 4.0)  # what was told is given time
     assert [len(link.peer.told) for link in links] == [1, 0, 0, 0]
     crowds.look(deployment, 5.3)
-    assert [link.peer.told[-1] for link in links[:2]] == [["a", "c"], ["key ann"]]
+    assert [link.peer.told[-1] for link in links[:2]] == [["key ann"], ["a", "c"]]  # another one is asked first
 
 
 def test_nobody_is_told_when_nobody_waits_for_long():
@@ -76,3 +76,13 @@ def test_nobody_is_told_when_nobody_waits_for_long():
     deployment.waiting.append(waiting("a", 1.0))
     Crowds().look(deployment, 2.0)
     assert link.peer.told == []
+
+
+def test_a_call_that_goes_on_waiting_is_told_to_each_replica_in_turn():
+    links = [replica(1), replica(2), replica(3)]
+    deployment = Deployment(service="S", replicas=links)
+    deployment.waiting.append(waiting("a", 0.0))
+    crowds = Crowds()
+    for look in range(6):
+        crowds.look(deployment, 10.0 + 3.0 * look)
+    assert [len(link.peer.told) for link in links] == [2, 2, 2]

@@ -1,7 +1,8 @@
 """Tells full replicas that calls wait for their places: which streams give way for it is theirs to find. Doer.
 
 Rule: it is asked at each look at the replicas, and costs something only while calls of a service have waited for long.
-What was told is given time to come true before more is told.
+What was told is given time to come true before more is told; then it is another replica's turn to be asked first,
+because the one that was may hold only streams that need not give way.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Crowds:
 
     def __init__(self) -> None:
         self._told_at: dict[str, float] = {}
+        self._turns: dict[str, int] = {}  # looks at which replicas of a service were told
 
     def look(self, deployment: LinkedDeployment, now: float) -> None:
         """Tells the replicas of a service, when its calls wait for long."""
@@ -39,7 +41,9 @@ class Crowds:
         self._told_at[deployment.service] = now
         holders = _holders(waiting[:_MOST_WAITING])
         full = [link for link in deployment.replicas if link.room == 0 and _holds_streams(link)]
-        for index, link in enumerate(full):  # each that waits needs one place
+        turn = self._turns[deployment.service] = self._turns.get(deployment.service, -1) + 1
+        first = turn % len(full) if full else 0
+        for index, link in enumerate(full[first:] + full[:first]):  # each that waits needs one place
             share = holders[index :: len(full)]
             if share:
                 link.peer.notify(msgspec.msgpack.encode(Crowded(waiting=share)))
