@@ -143,6 +143,8 @@ def bench(
 
     if rate is not None and replay is not None:
         raise InvalidConfig("--rate and --replay each say when requests are sent; give one of them")
+    if search and (rate is not None or replay is not None):
+        raise InvalidConfig("--search chooses the rates itself; leave out --rate and --replay")
     if not 0 < precision <= 1 or replay_speed <= 0 or not 1 <= in_flight <= 10_000:
         raise InvalidConfig("--precision must be above 0 and at most 1, --replay-speed above 0, --in-flight 1 to 10000")
     if not 0 <= connections <= 1000 or (model is None and (shape or model_version or input_data != "random")):

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from trilith.measure.resemblance import widening
 from trilith.measure.student import student_quantile
 
 TRIMMED_FROM: Final = 20
@@ -32,10 +33,7 @@ MOST_ROUNDS: Final = 100_000
 """`rounds_needed` says no more than that."""
 
 _TRIM: Final = 0.2
-_CORRELATED_FROM: Final = 10  # below that a correlation cannot be told from chance
 _ORDERED_FROM: Final = 4  # below that there is no degree of freedom to spend on the order
-_CHANCE_Z: Final = 1.645  # a correlation that chance exceeds in one of twenty cases
-_LARGEST_CORRELATION: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +137,7 @@ def paired_ratio(
     error = max(error, math.log1p(least_noise) / math.sqrt(len(logs)))
     half = math.inf
     if degrees > 0:
-        half = student_quantile((1 + confidence) / 2, degrees) * error * _in_runs(logs, groups, baseline_first)
+        half = student_quantile((1 + confidence) / 2, degrees) * error * widening(logs, groups, baseline_first)
     noise = error * math.sqrt(len(logs)) if degrees > 0 else math.inf
     return RatioEstimate(
         ratio=math.exp(centre),
@@ -273,25 +271,6 @@ def _centre(groups: list[list[float]], trim: float) -> tuple[float, float, float
     variance = sum(squares) / degrees
     error = math.sqrt(sum(variance / count for count in kept)) / len(kept)
     return statistics.fmean(centres), error, float(degrees)
-
-
-def _in_runs(logs: list[float], groups: list[list[float]], baseline_first: Sequence[bool]) -> float:
-    """By what the error grows because neighbouring rounds resemble each other; 1.0 when chance explains it."""
-    if len(logs) < _CORRELATED_FROM:
-        return 1.0
-    if len(groups) == 2:  # what the order does would look like the opposite of a resemblance
-        middles = [statistics.median(group) for group in groups]
-        logs = [log - middles[0 if first else 1] for log, first in zip(logs, baseline_first, strict=True)]
-    # Ranks, so that one outlier does not decide.
-    ranks = [0.0] * len(logs)
-    for rank, place in enumerate(sorted(range(len(logs)), key=logs.__getitem__)):
-        ranks[place] = rank - (len(logs) - 1) / 2
-    products = math.fsum(first * second for first, second in itertools.pairwise(ranks))
-    correlation = products / math.fsum(rank * rank for rank in ranks)
-    if correlation * math.sqrt(len(logs)) <= _CHANCE_Z:
-        return 1.0
-    correlation = min(correlation, _LARGEST_CORRELATION)
-    return math.sqrt((1 + correlation) / (1 - correlation))
 
 
 def _exp(power: float) -> float:

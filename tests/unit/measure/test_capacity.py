@@ -40,8 +40,7 @@ def point(concurrency, answered_per_s, *, mean_s=None, rate_per_s=None, spread=1
         answered_per_s=answered_per_s,
         latency=latency,
         mean_s=mean_s,
-        answers=5000,
-        **options,
+        **{"answers": 5000, **options},
     )
 
 
@@ -185,6 +184,22 @@ def test_doubts_are_told():
     assert "cores say nothing" in " ".join(plan_capacity(service(), demand(cores_per_machine=4)).notes)
     heavy = service(cpu_per_request_s=0.02)
     assert "more than the 4 of a machine" in " ".join(plan_capacity(heavy, demand(cores_per_machine=4)).notes)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"answers": 60}, "300 a second had 60 answers (a p99 needs 100)"),
+        ({"failed_share": 0.02}, "300 a second had 2.0% failures"),
+        ({"spoiled": True}, "300 a second was spoiled by the generator"),
+        ({"rate_per_s": 20.0}, "no level was an open loop between 30 %"),
+    ],
+)
+def test_open_loops_that_say_nothing_of_waits_are_named_with_the_reason(more, said):
+    opened = point(64, 300, **{"rate_per_s": 300.0, **more})
+    model = fit_service([point(1, 100), point(16, 400), opened])
+    assert not model.measured_waits
+    assert said in " ".join(model.doubts)
 
 
 def test_the_plan_in_words_in_a_table_and_as_json():

@@ -9,14 +9,16 @@ from rich.console import Console
 from tests.unit.measure.seen import evidence, ladder, service_level
 
 from trilith.core.timeline import Timeline
+from trilith.measure import BenchPlan
 from trilith.measure.diagnose import Diagnosis, decide, render, to_html, to_json
 from trilith.measure.diagnose.findings.finding import LATENCY, Change
 from trilith.measure.diagnose.ladder import level_seconds, next_load
 from trilith.measure.diagnose.verified import gain_of, verified
-from trilith.measure.diagnose.verify import options_of
+from trilith.measure.diagnose.verify import options_of, verify
+from trilith.measure.diagnose.view import View
 from trilith.measure.diagnose.waterfall import waterfalls
 from trilith.measure.laws import Estimate
-from trilith.measure.load import TimelineSample
+from trilith.measure.load import Target, TimelineSample
 
 
 def _sample(latency_s, wait_s):
@@ -102,6 +104,25 @@ def test_waterfalls_leave_out_what_cannot_be_read():
     assert waterfalls([]) == ()
     assert waterfalls([TimelineSample(b"no", 0.1)]) == ()
     assert waterfalls([TimelineSample(msgspec.json.encode(["gateway", 3, [], []]), 0.1)]) == ()
+
+
+def test_waiting_for_the_lock_is_no_work():
+    levels = ladder(service_level, places=4, slots=4, replica=1.0, lock_wait=2.4)
+    locked = View(evidence(levels)).locked(levels[-1])
+    assert locked["Slow"] == pytest.approx(0.001)
+    free = evidence(ladder(service_level))
+    assert View(free).locked(free.levels[-1]) == {}
+    timeline = Timeline("service Slow.run", 2, [("started", 5.0), ("decoded", 5.02), ("infer", 5.03)])
+    sample = TimelineSample(msgspec.json.encode(timeline.to_builtins()), 0.03)
+    shown = {bar.label: bar.waiting for bar in waterfalls([sample], locked)[0].bars}
+    assert shown["service Slow.run: started -> decoded (the lock)"]
+    assert not shown["service Slow.run: decoded -> infer"]
+    assert not waterfalls([sample])[0].bars[0].waiting
+
+
+def test_a_change_that_is_not_there_is_not_verified_and_it_is_said():
+    found = verify(BenchPlan(target=Target.parse("http://127.0.0.1:1/run"), method="POST", bodies=()), ())
+    assert "Not verified: no change is proposed" in _text(_diagnosis(verified=found))
 
 
 def test_predicted_beside_measured():

@@ -2,7 +2,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trilith.measure.statistics import (
@@ -57,6 +57,8 @@ def test_the_unit_of_the_figures_does_not_matter(rounds, unit):
 
 @settings(max_examples=30)
 @given(pairs)
+@example([(1.0, 1.0)] * 9 + [(1.0, 2.0)])  # equal rounds are none that resemble each other more, either way round
+@example([(1.0, 1.0)] * 12)
 def test_the_other_way_round_is_the_inverse(rounds):
     order = [place % 2 == 0 for place in range(len(rounds))]
     there = estimate_of(rounds, baseline_first=order)

@@ -25,6 +25,8 @@ _SCALES: Final = (0.05, 20.0)
 _HALVINGS: Final = 20
 _STEPS: Final = ((0.0, 0.9, 18), (0.9, 0.99, 9), (0.99, 1.0, 10))
 _SATURATED: Final = 0.9
+_FAILED: Final = 0.01
+_LEAST_ANSWERS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +188,7 @@ def _cpu(points: Iterable[MeasuredPoint]) -> float | None:
 
 def _scale(model: ServiceModel, point: MeasuredPoint, replicas: int) -> float | None:
     """By what the model's waits must be multiplied to give this open loop's p99; None where that cannot be told."""
-    if point.rate_per_s is None or point.failed_share > 0.01 or point.answers < 100 or point.spoiled:
+    if point.rate_per_s is None or _unfit(point):
         return None
     busy = point.rate_per_s / (replicas * model.capacity_per_s)
     if not _LOADS_FOR_SCALE[0] <= busy <= _LOADS_FOR_SCALE[1]:
@@ -219,7 +221,22 @@ def _doubts(points: Sequence[MeasuredPoint], alone: MeasuredPoint, *, measured_w
     if alone.answers < 100:
         yield f"One request at a time was measured {alone.answers} times only: its p99 is a guess."
     if not measured_waits:
-        yield (
-            "Waits are a textbook's (Erlang C, Allen and Cunneen), not measured: no level was an open loop between 30 %"
-            " and 95 % of the capacity."
-        )
+        yield "Waits are a textbook's (Erlang C, Allen and Cunneen), not measured: " + _why_not_measured(points)
+
+
+def _why_not_measured(points: Sequence[MeasuredPoint]) -> str:
+    """Of each open loop why its waits say nothing."""
+    opened = [point for point in points if point.rate_per_s is not None]
+    reasons = [f"{point.rate_per_s:,.0f} a second {_unfit(point)}" for point in opened if _unfit(point)]
+    if reasons:
+        return "of the open loops " + ", ".join(reasons) + "; measure longer, or on a quieter machine."
+    return "no level was an open loop between 30 % and 95 % of the capacity."
+
+
+def _unfit(point: MeasuredPoint) -> str:
+    """Why waits of an open loop are not those of the service, or ""."""
+    if point.failed_share > _FAILED:
+        return f"had {point.failed_share:.1%} failures"
+    if point.answers < _LEAST_ANSWERS:
+        return f"had {point.answers} answers (a p99 needs {_LEAST_ANSWERS})"
+    return "was spoiled by the generator, which sent late or had no core" if point.spoiled else ""

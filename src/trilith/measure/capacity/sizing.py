@@ -122,8 +122,9 @@ def plan_capacity(model: ServiceModel, demand: Demand, measured_replicas: int = 
     alone_s = model.quantile_s(0.0, demand.fraction)
     if alone_s > demand.limit_s:
         raise InvalidConfig(
-            f"no number of replicas gives p{demand.fraction * 100:g} {duration(demand.limit_s)}: a request that has one"
-            f" for itself takes {duration(alone_s)}. Make the request quicker, or allow more time"
+            f"no number of replicas gives p{demand.fraction * 100:g} {duration(demand.limit_s)}: of requests that have"
+            f" one for themselves it is {duration(alone_s)} already ({duration(model.mean_s)} in the mean). Make"
+            " the request quicker, or allow more time"
         )
     per_machine = _per_machine(model, demand, measured_replicas)
     needed = _needed(model, demand, per_machine)

@@ -18,7 +18,7 @@ from trilith.measure.diagnose.evidence import Evidence, Level, Memory, Noise, St
 from trilith.measure.diagnose.ladder import level_seconds, next_load
 from trilith.measure.diagnose.memory import cache_bytes, copy_bytes_per_s, touched_bytes
 from trilith.measure.diagnose.noise import joined, read_noise
-from trilith.measure.diagnose.server_view import Snapshot, read_snapshot, server_at, stations_between
+from trilith.measure.diagnose.server_view import read_snapshot, roles_of, server_at, stations_between, watched
 from trilith.measure.diagnose.threads import can_read, interpreter_data, read_threads, use_between, waits_for_lock
 from trilith.measure.load.outcome import LoadOutcome
 from trilith.measure.load.recorder import TimelineSample
@@ -175,14 +175,22 @@ class _Ladder:
         if not self.tells_time:
             yield "timelines: these answers do not say where their time went; only Trilith's do"
         if self.plan.server_pid is None:
-            yield "processes: no server of this user listens there; --pid names one of another kind"
+            yield "processes: no Trilith server of this user listens there; --pid names one of another kind"
         elif not self._readable:
             yield "processors: this system does not tell how long threads ran and waited (/proc/PID/schedstat)"
         elif not self._lock_readable:
             yield "waits for the interpreter's lock: the system does not let this user see them"
         if self._readable and not self._has_view:
-            yield "replicas and batches: the server does not say (is --metrics-port off?)"
+            yield self._why_no_view()
         yield "GPU: no counter of one was read"
+
+    def _why_no_view(self) -> str:
+        if server_at(self.plan.target) is None:
+            return "replicas and batches: only a Trilith server tells of them"
+        return (
+            "replicas, batches and which process is what: the server tells by its metrics port, which is off"
+            " (--metrics-port)"
+        )
 
     def _first_look(self, tell: Progress) -> float:
         tell("the first requests")
@@ -192,8 +200,7 @@ class _Ladder:
         plan = dataclasses.replace(self.plan, concurrency=(load,), duration_s=duration_s, warmup_s=warmup_s)
         before = read_snapshot(plan.target) if self._has_view else None
         pid = plan.server_pid
-        watched = tuple(before.roles) if before is not None else (pid,) if pid is not None else ()
-        watch = Watch(watched)
+        watch = Watch(watched(before, pid))
         threads_before = read_threads((pid,)) if self._readable and pid is not None else {}
         outcomes: list[LoadOutcome] = []
         with watch.looking():
@@ -211,7 +218,7 @@ class _Ladder:
         if not report.levels:
             raise KeyboardInterrupt
         loaded_s = warmup_s + report.levels[0].duration_s  # what came before and after it was no load
-        roles = _roles(after, pid)
+        roles = roles_of(after, pid)
         level = _of_result(report.levels[0])
         return msgspec.structs.replace(
             level,
@@ -242,14 +249,6 @@ class _Ladder:
             self.memory = Memory(
                 touched_bytes=max(seen), copy_bytes_per_s=copy_bytes_per_s(), cache_bytes=cache_bytes()
             )
-
-
-def _roles(snapshot: Snapshot | None, agent: int | None) -> dict[int, str]:
-    """What the processes of a server are; the one below the agent that nobody names is the gateway."""
-    if snapshot is None or agent is None:
-        return {}
-    gateways = {sample.pid: "gateway" for sample in process_tree(agent) if sample.parent == agent}
-    return {**gateways, **snapshot.roles}
 
 
 def _of_result(result: LevelResult) -> Level:

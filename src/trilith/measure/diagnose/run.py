@@ -32,11 +32,12 @@ def diagnose(
     conditions = read_conditions()
     collected = collect(plan, largest=largest, tells_time=tells_time, on_progress=on_progress)
     verdict = decide(collected.evidence, noisiest=noisiest)
-    load = View(collected.evidence).knee.load
+    view = View(collected.evidence)
+    load = view.knee.load
     return Diagnosis(
         verdict=verdict,
         evidence=collected.evidence,
-        waterfalls=waterfalls(collected.samples.get(load, [])),
+        waterfalls=waterfalls(collected.samples.get(load, []), view.locked(view.knee)),
         waterfall_load=load,
         verified=verify(plan, verdict.changes, on_progress=on_progress)
         if try_change and not collected.evidence.interrupted

@@ -14,6 +14,7 @@ import msgspec
 
 from trilith.measure.diagnose.evidence import BatchPoint, Station
 from trilith.measure.load import Target
+from trilith.measure.process_tree import process_tree
 from trilith.orchestration import ServerReport, server_reports
 
 _TIMEOUT_S: Final = 3.0
@@ -68,9 +69,9 @@ def server_at(target: Target) -> ServerReport | None:
 
 
 def read_snapshot(target: Target) -> Snapshot | None:
-    """The counters now; None when there is no such server here, or it does not answer."""
+    """The counters now; None when there is no such server here, or it does not answer, or has no metrics port."""
     report = server_at(target)
-    if report is None or report.status is None:
+    if report is None or report.status is None or not report.record.metrics:
         return None
     roles = {report.record.pid: "agent"}
     replicas: dict[int, ReplicaCounts] = {}
@@ -105,6 +106,21 @@ def _http_of(report: ServerReport) -> Target:
     """Where it serves HTTP, whatever the load is sent by."""
     host, _, port = report.record.http.rpartition(":")
     return Target(host=host.strip("[]"), port=int(port), tls=report.record.tls, path="/")
+
+
+def watched(snapshot: Snapshot | None, pid: int | None) -> tuple[int, ...]:
+    """Those that the server names; else all of its processes."""
+    if snapshot is not None:
+        return tuple(snapshot.roles)
+    return tuple(sample.pid for sample in process_tree(pid)) if pid is not None else ()
+
+
+def roles_of(snapshot: Snapshot | None, agent: int | None) -> dict[int, str]:
+    """What the processes of a server are; the one below the agent that nobody names is the gateway."""
+    if snapshot is None or agent is None:
+        return {}
+    gateways = {sample.pid: "gateway" for sample in process_tree(agent) if sample.parent == agent}
+    return {**gateways, **snapshot.roles}
 
 
 def stations_between(before: Snapshot, after: Snapshot, elapsed_s: float) -> tuple[Station, ...]:

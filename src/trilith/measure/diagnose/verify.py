@@ -28,14 +28,14 @@ _OWN_OPTIONS: Final = ("--http-port", "--grpc-port", "--metrics-port", "--host",
 _FLAGS: Final = ("--reload", "--inline")
 
 
-def verify(plan: BenchPlan, changes: Sequence[Change], *, on_progress: Progress | None = None) -> Verified | None:
-    """Tries the first of the changes that a setting can make; None when there is no change at all.
+def verify(plan: BenchPlan, changes: Sequence[Change], *, on_progress: Progress | None = None) -> Verified:
+    """Tries the first of the changes that a setting can make; without one it says why nothing was tried.
 
     Raises:
         KeyboardInterrupt: it was stopped by hand.
     """
     if not changes:
-        return None
+        return Verified(change=Change(what="Nothing"), why_not="no change is proposed, so there is none to try")
     tell = on_progress or (lambda _: None)
     change = next((each for each in changes if each.settings), None)
     if change is None:

@@ -17,6 +17,8 @@ _SCALES: Final = 0.45
 _SLOWED: Final = 1.5
 _KEEPS_UP: Final = 0.75
 _FAIR_WAIT: Final = 4.0
+_LOCKED: Final = 0.5
+_LEAST_WAIT_S: Final = 0.001
 
 
 class View:
@@ -154,6 +156,20 @@ class View:
         """Threads of one process of a station that wait for the interpreter's lock; None when not readable."""
         waits = [process.lock_wait for process in level.of(station) if process.lock_wait is not None]
         return sum(waits) / len(waits) if waits and station.pids else None
+
+    def locked(self, level: Level) -> dict[str, float]:
+        """By service whose threads wait for the lock: from how many seconds on reading arguments is that wait."""
+        found = {}
+        for station in level.stations:
+            if station.kind == "service" and (self.lock_wait(level, station) or 0.0) >= _LOCKED:
+                alone_s = self.seconds(self.alone, ("started", "decoded"), service=station.name)
+                calls = sum(
+                    stage.calls
+                    for stage in self.alone.stages
+                    if stage.later == "decoded" and service_of(stage) == station.name
+                )
+                found[station.name] = 3 * alone_s / max(1.0, calls) + _LEAST_WAIT_S
+        return found
 
     @cached_property
     def machine_full(self) -> bool:

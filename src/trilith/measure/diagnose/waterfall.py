@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
-from trilith.core.timeline import BATCHED, SENT, STARTED, Timeline
+from trilith.core.timeline import BATCHED, DECODED, SENT, STARTED, Timeline
 from trilith.measure.load.recorder import TimelineSample
 
 _MOST_BARS: Final = 24
 _LEAST_SHARE: Final = 0.005
+_SERVICE_FLOOR: Final = 2
 _WAITS: Final = frozenset({BATCHED, SENT, STARTED})
 
 
@@ -45,8 +48,16 @@ class Waterfall(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int
 
 
-def waterfalls(samples: Sequence[TimelineSample]) -> tuple[Waterfall, ...]:
-    """Of the median request and of that at p99; empty when none told its timeline."""
+def waterfalls(
+    samples: Sequence[TimelineSample], locked: Mapping[str, float] = MappingProxyType({})
+) -> tuple[Waterfall, ...]:
+    """Of the median request and of that at p99; empty when none told its timeline.
+
+    Args:
+        samples: requests that told it.
+        locked: by service whose threads wait for the interpreter's lock: the seconds from which on its `started ->
+            decoded` is that wait, and no work.
+    """
     ordered = sorted(samples, key=lambda sample: sample.latency_s)
     found = []
     for title, fraction in (("the median request", 0.5), ("a request at p99", 0.99)):
@@ -58,13 +69,13 @@ def waterfalls(samples: Sequence[TimelineSample]) -> tuple[Waterfall, ...]:
         except (ValueError, RecursionError):
             continue
         if len(timeline.stamps) > 1:
-            found.append(_waterfall(title, timeline, sample.latency_s))
+            found.append(_waterfall(title, timeline, sample.latency_s, locked))
     return tuple(found)
 
 
-def _waterfall(title: str, timeline: Timeline, latency_s: float) -> Waterfall:
+def _waterfall(title: str, timeline: Timeline, latency_s: float, locked: Mapping[str, float]) -> Waterfall:
     start = timeline.stamps[0][1]
-    bars = list(_bars(timeline, start, 0))
+    bars = list(_bars(timeline, start, 0, locked))
     outside_s = max(0.0, latency_s - timeline.duration())
     bars.append(
         Bar(
@@ -82,19 +93,21 @@ def _waterfall(title: str, timeline: Timeline, latency_s: float) -> Waterfall:
     return Waterfall(title=title, latency_s=latency_s, bars=tuple(kept), left_out=len(bars) - len(kept))
 
 
-def _bars(timeline: Timeline, start: float, depth: int) -> Iterable[Bar]:
+def _bars(timeline: Timeline, start: float, depth: int, locked: Mapping[str, float]) -> Iterable[Bar]:
     """Spans of a call, each followed by the calls that began in it."""
     children = sorted((child for child in timeline.children if child.stamps), key=lambda child: child.stamps[0][1])
+    service = timeline.name.partition(" ")[2].rpartition(".")[0] if timeline.floor == _SERVICE_FLOOR else ""
     for (earlier, begins), (later, ends) in itertools.pairwise(timeline.stamps):
+        in_lock = later == DECODED and ends - begins > locked.get(service, math.inf)
         yield Bar(
-            label=f"{timeline.name}: {earlier} -> {later}",
+            label=f"{timeline.name}: {earlier} -> {later}" + (" (the lock)" if in_lock else ""),
             depth=depth,
             floor=timeline.floor,
-            waiting=later in _WAITS,
+            waiting=later in _WAITS or in_lock,
             start_s=max(0.0, begins - start),
             end_s=max(0.0, ends - start),
         )
         while children and children[0].stamps[0][1] < ends:
-            yield from _bars(children.pop(0), start, depth + 1)
+            yield from _bars(children.pop(0), start, depth + 1, locked)
     for child in children:
-        yield from _bars(child, start, depth + 1)
+        yield from _bars(child, start, depth + 1, locked)

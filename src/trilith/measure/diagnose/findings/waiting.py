@@ -36,7 +36,7 @@ def window_too_long(view: View) -> Iterator[Finding]:
         if not station.batch_max or waits < _HELD or station.loads:
             continue
         held_s = waits * level.latency.mean_s
-        fixed = f", which is {duration(station.batch_wait_s)}" if station.batch_wait_s else ""
+        fixed = f"; max_wait_ms holds a batch for {duration(station.batch_wait_s)}" if station.batch_wait_s else ""
         setting = (
             {"batching.max_wait_ms": 0}
             if station.kind == "model"
