@@ -20,6 +20,9 @@ from trilith.measure.attribution import AttributedSpan, SpanKey, attribute
 from trilith.measure.histogram import DurationHistogram, DurationSummary
 from trilith.measure.load.recorder import TimelineSample
 
+_ROUNDED: Final = 1.02  # clocks of two machines run apart by far less
+_ROUNDED_S: Final = 0.001
+
 OUTSIDE: Final = 0
 """The 'floor' of what the client saw and the server did not stamp."""
 
@@ -64,7 +67,7 @@ class Breakdown:
 
     Attributes:
         requests: timelines read.
-        unreadable: timelines that could not be read.
+        unreadable: timelines that could not be read, or tell of more time than the request took.
         latency: what the client saw of these requests.
         floors: in order of their share, the largest first.
         spans: floor by floor from the edge inwards (3, 2, 1, then outside), in a floor as they first occur.
@@ -96,7 +99,9 @@ def break_down(samples: Iterable[TimelineSample]) -> Breakdown | None:
         except (ValueError, RecursionError):
             unreadable += 1
             continue
-        # The client's clock may be another one: what it saw cannot be less than what the server did.
+        if timeline.duration() > _ROUNDED * sample.latency_s + _ROUNDED_S:
+            unreadable += 1  # no request is under way for longer than its caller waited
+            continue
         latency_s = max(sample.latency_s, timeline.duration())
         outside_s = latency_s - timeline.duration()
         latencies.append(latency_s)

@@ -6,6 +6,7 @@ import pytest
 from trilith.measure import LevelResult
 from trilith.measure.load import Body, Target, prepare
 
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
@@ -19,15 +20,16 @@ def free_port():
     "answer",
     [
         [OK],
-        [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"],
+        [CHUNKED],
         [b"HTTP/1.1 200 OK\r\n\r\nuntil the end", "close"],
+        [b"HTTP/1.1 200 OK\r\nserver: x", b"\r\n\r\nuntil ", b"the end", "close"],
         [b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", "close"],
         [b"HTTP/1.1 204 No Content\r\n\r\n"],
         [b"HTTP/1.1 100 Continue\r\n\r\n", OK],
         [OK[:20], OK[20:]],
         [b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok", "close"],
     ],
-    ids=["length", "chunked", "until-end", "close", "204", "100-first", "in-pieces", "http-1.0"],
+    ids=["length", "chunked", "until-end", "until-end-in-pieces", "close", "204", "100-first", "in-pieces", "http-1.0"],
 )
 def test_every_framing_of_an_answer_is_a_success(load_against, answer):
     recorder = load_against(lambda _: answer).recorder
@@ -45,6 +47,12 @@ def test_every_framing_of_an_answer_is_a_success(load_against, answer):
         (["reset"], "closed before the answer"),
         ([OK[:-1], "close"], "answer cut off"),
         ([b"HTTP/1.1 200 OK\r\ncontent-le", "close"], "answer cut off"),
+        ([b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK[:-1], "close"], "answer cut off"),
+        ([b"HTTP/1.1 100 Continue\r\n\r\n", OK[:-1], "close"], "answer cut off"),
+        (
+            [b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok", "close"],
+            "answer cut off",
+        ),
         ([b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 9\r\n\r\nok", "close"], "answer cut off"),
         ([b"SSH-2.0-OpenSSH\r\n"], "malformed answer"),
         ([b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n"], "malformed answer"),
@@ -148,8 +156,8 @@ def test_the_generator_measures_itself(load_against):
 
 
 def test_a_timeline_far_longer_than_64_kb_is_read(load_against):
-    children = [["model m", 1, [["started", 1.0 + index], ["infer", 1.5 + index]], []] for index in range(4000)]
-    timeline = json.dumps(["gateway", 3, [["received", 1.0], ["answered", 9999.0]], children]).encode()
+    children = [["model m", 1, [["started", 1.0], ["infer", 1.0 + index * 1e-9]], []] for index in range(4000)]
+    timeline = json.dumps(["gateway", 3, [["received", 1.0], ["answered", 1.0 + 4e-6]], children]).encode()
     answer = OK.replace(b"\r\n\r\n", b"\r\ntrilith-timeline: " + timeline + b"\r\n\r\n")
     level = LevelResult.of(load_against(lambda _: [answer], sample_timelines=True, concurrency=1), 1)
     assert len(timeline) > 200_000

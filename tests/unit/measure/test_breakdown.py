@@ -62,9 +62,16 @@ def test_a_request_that_did_not_pass_a_span_spent_no_time_there():
 
 
 def test_a_client_whose_clock_says_less_than_the_server_did():
-    breakdown = break_down([sample(timeline("gateway", 3, GATEWAY), 0.005)])
+    breakdown = break_down([sample(timeline("gateway", 3, GATEWAY), 0.0095)])
     assert breakdown.latency.mean_s == pytest.approx(0.010)
     assert sum(floor.share for floor in breakdown.floors) == pytest.approx(1.0)
+
+
+def test_a_server_that_tells_of_more_time_than_its_caller_waited_is_not_believed():
+    told = timeline("gateway", 3, GATEWAY)
+    breakdown = break_down([sample(told, 0.005), sample(told, 0.012)])
+    assert (breakdown.requests, breakdown.unreadable) == (1, 1)
+    assert break_down([sample(told, 0.005)]) is None
 
 
 calls = st.tuples(st.floats(0, 0.02), st.floats(0, 0.02), st.floats(0, 0.02)).map(sorted)

@@ -19,6 +19,7 @@ from trilith.measure.load.items import ItemCounter, item_counter
 from trilith.measure.load.lanes import CLOSED, CUT_OFF, MALFORMED, RESET, Load
 from trilith.measure.load.target import PreparedRequest
 
+_END_OF_HEAD: Final = b"\r\n\r\n"
 _FRAMED: Final = re.compile(rb"\r\n(?:content-length|transfer-encoding)[ \t]*:", re.IGNORECASE)
 
 
@@ -47,7 +48,7 @@ class HttpConnection(asyncio.Protocol):
     __slots__ = (
         "_answered",
         "_counter",
-        "_first_bytes",
+        "_head",
         "_items",
         "_load",
         "_lost",
@@ -82,7 +83,7 @@ class HttpConnection(asyncio.Protocol):
             _SampledStreamEvents(self) if items else _SampledAnswerEvents(self)
         )
         self._parser = self._plain
-        self._first_bytes = b""
+        self._head = b""
         self._status_seen = False
         self._answered = False  # within the bytes that are being read
         self._lost = False
@@ -104,7 +105,7 @@ class HttpConnection(asyncio.Protocol):
         self.waiting = True
         self.sampled = sampled
         self._parser = self._sampling if sampled else self._plain
-        self._first_bytes = b""
+        self._head = b""
         self._status_seen = False
         if self._items:
             self.last_item_at = 0.0
@@ -140,8 +141,8 @@ class HttpConnection(asyncio.Protocol):
             if not self._lost:
                 self._fail(MALFORMED)  # an answer that nobody asked for
             return
-        if not self._first_bytes:
-            self._first_bytes = data
+        if not self._status_seen:
+            self._head = self._head + data if self._head else data
         self._answered = False
         try:
             self._parser.feed_data(data)
@@ -163,13 +164,14 @@ class HttpConnection(asyncio.Protocol):
         elif exc is not None:
             self._fail(RESET)
         else:
-            self._fail(CUT_OFF if self._first_bytes else CLOSED)
+            self._fail(CUT_OFF if self._head else CLOSED)
 
     def message_complete(self) -> None:
         """The parser saw the end of a message."""
         status = self._parser.get_status_code()
         if status < 200:
             self._status_seen = False
+            self._head = self._head.partition(_END_OF_HEAD)[2]  # what an interim answer says of itself is over
             return
         if self._answered:
             # The request that was written a moment ago cannot have been read, let alone answered.
@@ -194,7 +196,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _ends_with_connection(self) -> bool:
         # An answer with neither length nor chunks ends where the connection ends (RFC 9112, section 6.3).
-        head, separator, _ = self._first_bytes.partition(b"\r\n\r\n")
+        head, separator, _ = self._head.partition(_END_OF_HEAD)
         return bool(separator) and not _FRAMED.search(head)
 
     def _fail(self, kind: str) -> None:
