@@ -49,12 +49,18 @@ class BatchExecution:
         self._fail = fail
         self._in_thread = in_thread
 
-    async def decode(self, hosted: HostedMethod, call: ServiceCall) -> Arguments | None:
+    def decode(self, hosted: HostedMethod, call: ServiceCall) -> Arguments | None:
         """The arguments of one call; None when it was answered with an error instead."""
         try:
-            if hosted.heavy_body(call):
-                return await self._in_thread(hosted.decode, call)
             return hosted.decode(call)
+        except USER_ERRORS as error:
+            self._fail(call, hosted, error)
+            return None
+
+    async def decode_aside(self, hosted: HostedMethod, call: ServiceCall) -> Arguments | None:
+        """The same of a body that would hold up the loop."""
+        try:
+            return await self._in_thread(hosted.decode, call)
         except asyncio.CancelledError:
             raise
         except USER_ERRORS as error:
@@ -76,8 +82,10 @@ class BatchExecution:
         enter(shared, any(call.meta.trace for call in calls))
         results = await self._execute(hosted, shared, calls, items)
         logged: set[int] = set()
+        children = shared.timeline.children
         for call, result in zip(calls, results, strict=True):
-            call.context.timeline.children.extend(shared.timeline.children)
+            if children:
+                call.context.timeline.children.extend(children)
             if isinstance(result, BaseException):
                 self._fail(call, hosted, result, logged=id(result) in logged)
                 logged.add(id(result))  # one failure of a whole batch is one entry in the log

@@ -114,7 +114,9 @@ class HostedMethod:
         if self._decoder.unfolds:
             return True
         is_message = call.meta.content_type == MESSAGE_CONTENT_TYPE
-        if sum(len(buffer) for buffer in call.buffers) <= _LARGE_BYTES:
+        buffers = call.buffers
+        size = len(buffers[0]) if len(buffers) == 1 else sum(len(buffer) for buffer in buffers)
+        if size <= _LARGE_BYTES:
             return is_message and self._messages is None
         return is_message or self._decoder.heavy(call.meta.content_type)
 

@@ -467,7 +467,10 @@ class ServiceHost:
         decoded: list[tuple[ServiceCall, Arguments]] = []
         try:
             for call in calls:
-                arguments = await self._batches.decode(hosted, call)
+                if hosted.heavy_body(call):
+                    arguments = await self._batches.decode_aside(hosted, call)
+                else:
+                    arguments = self._batches.decode(hosted, call)
                 if arguments is not None:
                     decoded.append((call, arguments))
             live = [(call, (arguments.args, arguments.kwargs)) for call, arguments in decoded if not call.done]

@@ -43,7 +43,11 @@ class Arguments(msgspec.Struct, frozen=True, eq=False):
 
 
 class RequestDecoder:
-    """Reads the bodies of one method."""
+    """Reads the bodies of one method.
+
+    Attributes:
+        files: whether there are uploads that become files.
+    """
 
     def __init__(self, signature: MethodSignature, where: str) -> None:
         self._signature = signature
@@ -55,17 +59,13 @@ class RequestDecoder:
         self._restorers: dict[str, Restore] = {}
         self._form: FormReader | None = None
         self._unfolds = any(p.value.kind in (Kind.IMAGE, Kind.FRAME) for p in signature.parameters)
+        values = [one for p in signature.parameters for one in (p.value, p.value.upload) if one is not None]
+        self.files = any(value.kind is Kind.FILE for value in values)
 
     @property
     def accepts(self) -> list[str]:
         """The content types that are read, the first preferred."""
         return accepted_types(self._signature)
-
-    @property
-    def files(self) -> bool:
-        """Whether there are uploads that become files."""
-        values = [parameter.value for parameter in self._signature.parameters]
-        return any(one.kind is Kind.FILE for value in values for one in (value, value.upload) if one is not None)
 
     @property
     def unfolds(self) -> bool:

@@ -70,6 +70,8 @@ class ResultEncoder:
 
     def heavy(self, value: Any) -> bool:
         """Whether writing that result is better done off the event loop."""
+        if self._plain is not None:
+            return False
         kind = self._result.kind
         if kind is Kind.ARRAY:
             return (
