@@ -86,3 +86,32 @@ def test_a_call_that_goes_on_waiting_is_told_to_each_replica_in_turn():
     for look in range(6):
         crowds.look(deployment, 10.0 + 3.0 * look)
     assert [len(link.peer.told) for link in links] == [2, 2, 2]
+
+
+def test_while_it_is_crowded_a_free_place_is_for_who_holds_the_fewest():
+    link = replica(1, streams=0)
+    for call_id in range(3):
+        stream = StreamCall(ROUTE, b"", (), received_at=0, submitted_at=0, whole_at=math.inf, sink=SINK, trace=False)
+        stream.meta = waiting("a", 0.0).meta
+        link.calls[call_id] = stream
+    deployment = Deployment(service="S", replicas=[link])
+    queue = deployment.waiting
+    queue.extend([waiting("a", 0.0), waiting("a", 0.1), waiting("b", 0.2), waiting("c", 0.3), waiting("b", 0.4)])
+    crowds, (_, _, third, fourth, fifth) = Crowds(), queue
+    first = queue[0]
+    assert crowds.next_call(deployment, queue, 1.0) is first  # nobody has waited for long
+    queue.appendleft(first)
+    crowds.look(deployment, 10.0)
+    assert [crowds.next_call(deployment, queue, 10.0) for _ in range(3)] == [third, fourth, fifth]
+    assert crowds.next_call(deployment, queue, 10.0) is first
+    queue.extend([third, fourth])
+    assert crowds.next_call(deployment, queue, 100.0) is not third  # it is crowded no more
+
+
+def test_who_has_many_calls_in_the_queue_hides_nobody():
+    link = replica(1)
+    deployment = Deployment(service="S", replicas=[link])
+    deployment.waiting.extend([waiting("a", 0.0) for _ in range(200)] + [waiting("b", 0.0)])
+    Crowds().look(deployment, 10.0)
+    [told] = link.peer.told
+    assert told[:3] == ["a", "b", "a"]

@@ -1,5 +1,7 @@
 """Tells full replicas that calls wait for their places: which streams give way for it is theirs to find. Doer.
 
+While it is so, a place that gets free is that of who holds the fewest, not of whoever has the most calls in the queue.
+
 Rule: it is asked at each look at the replicas, and costs something only while calls of a service have waited for long.
 What was told is given time to come true before more is told; then it is another replica's turn to be asked first,
 because the one that was may hold only streams that need not give way.
@@ -7,7 +9,9 @@ because the one that was may hold only streams that need not give way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -21,7 +25,9 @@ from trilith.orchestration.engine.stream_calls import StreamCall
 from trilith.wire.calls import unpack_call
 
 _PATIENCE_S: Final = 2.0
-_MOST_WAITING: Final = 64
+_MOST_TOLD: Final = 64
+_MOST_LOOKED_AT: Final = 1024
+_CROWDED_FOR_S: Final = 3 * _PATIENCE_S
 
 
 class Crowds:
@@ -39,7 +45,7 @@ class Crowds:
         if not waiting:
             return
         self._told_at[deployment.service] = now
-        holders = _holders(waiting[:_MOST_WAITING])
+        holders = _in_turn(_holders(waiting[:_MOST_LOOKED_AT]))[:_MOST_TOLD]
         full = [link for link in deployment.replicas if link.room == 0 and _holds_streams(link)]
         turn = self._turns[deployment.service] = self._turns.get(deployment.service, -1) + 1
         first = turn % len(full) if full else 0
@@ -48,16 +54,49 @@ class Crowds:
             if share:
                 link.peer.notify(msgspec.msgpack.encode(Crowded(waiting=share)))
 
+    def next_call(self, deployment: LinkedDeployment, waiting: deque[PendingCall], now: float) -> PendingCall:
+        """Takes out the call that gets the next place.
+
+        Args:
+            deployment: of the service.
+            waiting: the queue, with one call at least.
+            now: the instant, in seconds.
+        """
+        told_at = self._told_at.get(deployment.service)
+        if told_at is None or now - told_at > _CROWDED_FOR_S or len(waiting) == 1:
+            return waiting.popleft()
+        held = Counter(_holder(call) for call in _streams(deployment))
+        some = list(itertools.islice(waiting, _MOST_LOOKED_AT))
+        index = min(range(len(some)), key=lambda index: held[_holder(some[index])])  # of equal ones the first
+        del waiting[index]
+        return some[index]
+
 
 def _holders(calls: Iterable[PendingCall]) -> list[str]:
-    found = []
-    for call in calls:
-        try:
-            meta = unpack_call(call.meta)
-        except InvalidInput:  # of a model: its envelope is another
-            continue
-        found.append(holder_of(meta.client, meta.identity))
-    return found
+    return [holder for call in calls if (holder := _holder(call))]
+
+
+def _in_turn(holders: Iterable[str]) -> list[str]:
+    """The first of each, then the second of each, and so on: who has many calls in the queue hides nobody."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for position, holder in enumerate(holders):
+        ranked.append((seen[holder], position, holder))
+        seen[holder] += 1
+    return [holder for _, _, holder in sorted(ranked)]
+
+
+def _holder(call: PendingCall | StreamCall) -> str:
+    """Whose call it is; "" for that of a model, whose envelope is another."""
+    try:
+        meta = unpack_call(call.meta)
+    except InvalidInput:
+        return ""
+    return holder_of(meta.client, meta.identity)
+
+
+def _streams(deployment: LinkedDeployment) -> Iterator[StreamCall]:
+    return (call for link in deployment.replicas for call in link.calls.values() if isinstance(call, StreamCall))
 
 
 def _holds_streams(link: ReplicaLink) -> bool:

@@ -263,7 +263,7 @@ class Router:
     def _room(self, deployment: LinkedDeployment, link: ReplicaLink) -> None:
         waiting = self._traffic.queue_for(deployment, link)
         while waiting and link.room > 0:
-            call = waiting.popleft()
+            call = self._crowds.next_call(deployment, waiting, self.now())
             if not call.settled:
                 self.send(link, call, self.now())
         if self._batches and link.revision == self._traffic.revision:
