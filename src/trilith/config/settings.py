@@ -7,8 +7,9 @@
 
     Recognizer.replicas=2  Recognizer.read.max_batch=8  models.ocr-rec.instances=2
 
-Rule 1: a path names a service first, or `models` and a model; a name with dots stands in quotes (`models."a.b".pure`).
-    `services.NAME` is the long form, for a service that is called `models` or `services`.
+Rule 1: a path names a service first, or `models` and a model; a name with dots, blanks or `=` stands in quotes
+    (`models."a.b".pure`), where `""` is a quote. `services.NAME` is the long form, for a service that is called
+    `models` or `services`.
 Rule 2: which settings there are, and what they may be, is for services and models to say. Nothing here knows.
 """
 
@@ -24,7 +25,8 @@ import msgspec
 from trilith.config.loader import load_yaml, parse_yaml
 from trilith.errors import InvalidConfig
 
-_STEP: Final = re.compile(r'"([^"]+)"|([^".=\s]+)')
+_STEP: Final = re.compile(r'"((?:[^"]|"")+)"|([^".=\s]+)')
+_PATH: Final = re.compile(r'(?:"[^"]*"|[^"=])*')  # of a word: up to the first `=` that stands in no quotes
 _SECTIONS: Final = ("services", "models")
 
 
@@ -54,13 +56,21 @@ def read_settings(file: Path | None, words: Sequence[str]) -> Settings:
     below = Settings() if file is None else load_yaml(file, Settings)
     found: dict[str, Any] = {}
     for word in words:
-        path, equals, value = word.partition("=")
-        if not equals or not path:
-            raise InvalidConfig(f"--set {word}: expected PATH=VALUE, as Detector.replicas=2")
+        path, value = _taken_apart(word)
         if path in found:
             raise InvalidConfig(f"--set {path}: is said twice; leave one out")
         found[path] = parse_yaml(value, source=f"--set {path}")
     return settings_of(found).over(below)
+
+
+def _taken_apart(word: str) -> tuple[str, str]:
+    found = _PATH.match(word)
+    path = found[0] if found else ""
+    if word[len(path) : len(path) + 1] != "=":
+        path = word.partition("=")[0]  # a quote is not closed, which is for the path to say
+    if not path or path == word:
+        raise InvalidConfig(f"--set {word}: expected PATH=VALUE, as Detector.replicas=2")
+    return path, word[len(path) + 1 :]
 
 
 def settings_of(values: Mapping[str, object]) -> Settings:
@@ -70,14 +80,18 @@ def settings_of(values: Mapping[str, object]) -> Settings:
         InvalidConfig: a path is none, or two exclude each other.
     """
     sections: dict[str, Any] = {section: {} for section in _SECTIONS}
+    said: dict[tuple[str, ...], str] = {}  # the paths in the words that they came in
     for path, value in values.items():
-        section, *steps = path_steps(path)
+        section, *steps = whole = path_steps(path)
+        if whole in said:
+            raise InvalidConfig(f"{path}: is said twice, the other time as {said[whole]}; leave one out")
+        said[whole] = path
         place = sections[section]
-        for step in steps[:-1]:
-            place = place.setdefault(step, {})
-            if not isinstance(place, dict):
+        for count, step in enumerate(steps[:-1], start=2):
+            if whole[:count] in said:
                 raise InvalidConfig(f"{path}: another setting gives {step!r} a value, so nothing can stand in it")
-        if isinstance(place.get(steps[-1]), dict):
+            place = place.setdefault(step, {})
+        if steps[-1] in place:
             raise InvalidConfig(f"{path}: another setting stands in it; leave one out")
         place[steps[-1]] = value
     return Settings(**sections)
@@ -91,7 +105,7 @@ def path_steps(path: str) -> tuple[str, ...]:
     """
     steps, at = [], 0
     while (found := _STEP.match(path, at)) is not None:
-        steps.append(found[1] or found[2])
+        steps.append(found[1].replace('""', '"') if found[1] else found[2])
         at = found.end()
         if path[at : at + 1] != ".":
             break
@@ -107,10 +121,15 @@ def path_steps(path: str) -> tuple[str, ...]:
 
 
 def setting_path(steps: Iterable[str]) -> str:
-    """The path that `path_steps` takes apart, in its short form where there is one."""
+    """The path that `path_steps` takes apart, in its short form where there is one. No step is empty."""
     section, name, *rest = steps
     first = () if section == "services" and name not in _SECTIONS else (section,)
-    return ".".join(f'"{step}"' if "." in step else step for step in (*first, name, *rest))
+    return ".".join(_written(step) for step in (*first, name, *rest))
+
+
+def _written(step: str) -> str:
+    found = _STEP.fullmatch(step)
+    return step if found and found[2] else '"' + step.replace('"', '""') + '"'
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trilith.core.request import InferRequest, InferResponse
     from trilith.core.tensor import DataType, TensorSpec
     from trilith.runtime.backends import Backend, BackendKind, Batch, ModelFile, ModelSignature
+    from trilith.runtime.call_pump import CallPump
     from trilith.runtime.checking import CheckedModel, check_models
     from trilith.runtime.fingerprint import stamp_of
     from trilith.runtime.handle import ModelHandle
@@ -46,6 +47,7 @@ _HOME: Final = {
     "BatchStatistics": "trilith.runtime.statistics",
     "BatchingConfig": "trilith.runtime.schedule",
     "CallBatch": "trilith.runtime.schedule",
+    "CallPump": "trilith.runtime.call_pump",
     "CallQueue": "trilith.runtime.schedule",
     "CheckedModel": "trilith.runtime.checking",
     "ControlMode": "trilith.core.load_options",
@@ -87,6 +89,7 @@ __all__ = [
     "BatchStatistics",
     "BatchingConfig",
     "CallBatch",
+    "CallPump",
     "CallQueue",
     "CheckedModel",
     "ControlMode",

@@ -175,13 +175,17 @@ class RepositoryControl:
         """
         self._check(name)
         known = [self._keeper.models[key] for key in self._keeper.keys(name)]
-        if any(model.served or model.attempts for model in known):
+        if any(model.served or model.attempts or model.retiring for model in known):
             raise Conflict(f"model '{name}' is loaded already; unload it first")
         await self._errands.run(self._host(name, url))
 
     async def _host(self, name: str, url: str) -> None:
         folder = await asyncio.to_thread(place_of, url, cache_root() / "repositories")
-        await self._keeper.load(name, folder, renamed=True)
+        await self._keeper.load(name, folder, renamed=True, hosted_from=url)
+
+    def hosted(self) -> dict[str, str]:
+        """By name the place of each model that `host` loaded and that is there, or whose end is still waited for."""
+        return {name_of(key): model.hosted_from for key, model in self._keeper.models.items() if model.hosted}
 
     async def unload(self, name: str, *, dependents: bool = False) -> None:
         """Unloads a model, after what is in flight has ended.

@@ -111,11 +111,13 @@ class ModelKeeper:
         override: Override | None = None,
         *,
         renamed: bool = False,
+        hosted_from: str = "",
         on_serving: Callable[[], object] = lambda: None,
     ) -> list[ModelHandle]:
         """Loads or reloads a model; see `Runtime.load`. The handles of its versions.
 
         `renamed`: its configuration may say another name.
+        `hosted_from`: the client's name of `path`.
         `on_serving`: called when it serves, though what it took over from may not have ended yet.
 
         Raises:
@@ -131,7 +133,7 @@ class ModelKeeper:
             model = self.models[key] = Model(key)
             self._keys.setdefault(name, []).append(key)
         if path is not None:
-            model.path, model.renamed = path, renamed
+            model.path, model.renamed, model.hosted_from = path, renamed, hosted_from
         model.sent = override is not None and override.folder is not None
         attempt = Attempt(next(self._numbers), name, self._clock.now(), on_serving)
         model.attempts.append(attempt)

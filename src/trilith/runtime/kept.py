@@ -35,6 +35,7 @@ class Model:
         "agents",
         "attempts",
         "handles",
+        "hosted_from",
         "key",
         "loading",
         "newest",
@@ -56,6 +57,7 @@ class Model:
         self.newest = -1  # number of the latest attempt that loaded, or of what undid it
         self.path: Path | None = None  # where it was loaded from, when that was not a repository
         self.renamed = False  # whether it serves by another name than its configuration says
+        self.hosted_from = ""  # the place that a client named, when it was told to load from there
         self.sent = False  # whether a client sent its files with the last load, so that it may be in no repository
         self.handles: list[ModelHandle] = []
         self.served: dict[str, ServedModel] = {}
@@ -70,6 +72,11 @@ class Model:
         return bool(self.attempts) or any(
             not (handle.unloaded or handle.state is ModelState.UNLOADING) for handle in self.handles
         )
+
+    @property
+    def hosted(self) -> bool:
+        """Whether a client had it loaded from a place of its own, and it is there, or its end is still waited for."""
+        return bool(self.hosted_from and (self.served or self.retiring))
 
     @property
     def gone(self) -> bool:

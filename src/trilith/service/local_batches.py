@@ -1,6 +1,7 @@
 """Calls of one batched method of one instance in this process, joined as the gateway joins them for a replica.
 
-Rule 1: `CallQueue` decides; this file only moves its batches to the method and back. The one place is the instance.
+Rule 1: `CallQueue` decides, `CallPump` begins; this file only moves batches to the method and back. The one place is
+    the instance.
 Rule 2: a batch leaves at the end of the turn in which its first call came: calls that are made together go together.
 Rule 3: every call is answered, once: also when its batch is cancelled, or the loop ends.
 Rule 4: a caller who went away is left out of the batch; a batch whose callers are all gone is cancelled.
@@ -11,21 +12,17 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
-from trilith.core.clock import timer_delay_s
 from trilith.core.context import current_context
 from trilith.core.foreign import named_error
 from trilith.errors import Cancelled, InvalidConfig, ServiceError
-from trilith.runtime import CallBatch, CallQueue, Halves, QueuedCall
+from trilith.runtime import CallBatch, CallPump, CallQueue, Halves, QueuedCall
 from trilith.service.batching import Item, columns, split_results
 from trilith.service.spec import MethodSpec
 from trilith.service.tracing import Nested, nested
 from trilith.service.user_errors import USER_ERRORS
-
-_now: Final = time.monotonic
 
 Run = Callable[[tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
 """The method over lists: positional and keyword arguments to its list of results."""
@@ -69,8 +66,8 @@ class LocalBatches:
             max_wait_s=None if batch.max_wait_ms is None else batch.max_wait_ms / 1e3,
             max_waiting=spec.service.options.max_waiting,
         )
+        self._pump = CallPump(self._queue, self._begin)
         self._running: asyncio.Task[None] | None = None
-        self._next: asyncio.Handle | None = None  # of `_pump`
 
     async def call(self, item: Item) -> Any:
         """The result of one call.
@@ -80,46 +77,23 @@ class LocalBatches:
             Exception: what the method raised, for this item or for its batch.
         """
         waiting = _LocalCall(item, asyncio.get_running_loop().create_future())
-        self._queue.add(waiting, _now(), free=self._free, bounded=True)
-        self._pump_soon()
+        self._pump.add(waiting)
         try:
             return await waiting.answer
         except asyncio.CancelledError:
             self._withdraw(waiting)
             raise
 
-    def _free(self) -> int:
-        return 0 if self._running is not None else 1
-
     def _withdraw(self, waiting: _LocalCall) -> None:
         abandoned = self._queue.withdraw(waiting)
         if abandoned is not None and self._spec.asynchronous and self._running is not None:
             self._running.cancel()
 
-    def _pump_soon(self) -> None:
-        """Starts the next batch at the end of this turn of the loop: calls that are made together go together."""
-        if self._running is None:
-            self._pump_at(asyncio.get_running_loop().call_soon(self._pump))
-
-    def _pump_at(self, handle: asyncio.Handle | None) -> None:
-        if self._next is not None:
-            self._next.cancel()
-        self._next = handle
-
-    def _pump(self) -> None:
-        self._pump_at(None)
-        now, loop = _now(), asyncio.get_running_loop()
-        held_until = self._queue.held_until(now) if len(self._queue) else now
-        if held_until > now:
-            self._pump_at(loop.call_later(timer_delay_s(held_until, now), self._pump))
-            return
-        batch = self._queue.leave(now)
-        if batch is not None:
-            self._running = loop.create_task(self._run(batch), context=batch.calls[0].circumstances)
-            # Not a `finally` in the task: one that is cancelled before its first step never gets there.
-            self._running.add_done_callback(functools.partial(self._ended, batch))
-        elif (due := self._queue.next_window_end()) is not None:
-            self._pump_at(loop.call_later(timer_delay_s(due, now), self._pump))
+    def _begin(self, batch: CallBatch[_LocalCall]) -> None:
+        loop = asyncio.get_running_loop()
+        self._running = loop.create_task(self._run(batch), context=batch.calls[0].circumstances)
+        # Not a `finally` in the task: one that is cancelled before its first step never gets there.
+        self._running.add_done_callback(functools.partial(self._ended, batch))
 
     async def _run(self, batch: CallBatch[_LocalCall]) -> None:
         live = batch.live
@@ -132,7 +106,7 @@ class LocalBatches:
         self._running = None
         calls, abandoned = batch.calls, batch.wanted == 0
         answered = not task.cancelled() and task.exception() is None
-        self._queue.over(batch, _now() if answered else None)
+        self._pump.over(batch, answered=answered)
         if task.cancelled() and not abandoned:  # by whoever ends the loop: nothing runs here any more
             for waiting in (*calls, *self._queue.clear()):
                 waiting.settle(Cancelled(f"{self._spec.where} was cancelled: its event loop is ending"))
@@ -140,7 +114,7 @@ class LocalBatches:
         if not task.cancelled() and (failure := task.exception()) is not None:
             for waiting in calls:
                 waiting.settle(failure)
-        self._pump()
+        self._pump.look()
 
     async def _results(self, calls: Sequence[_LocalCall]) -> list[Any]:
         """One result for each item, an exception where it failed. What may run twice is tried again in halves."""

@@ -128,6 +128,11 @@ def test_sagemaker_loads_models_one_by_one(serve, tmp_path, monkeypatch):
     assert server.post("/models", {"model_name": "hash", "url": url})[0] == 400
     config.write_text(CONFIG)
     assert server.post("/models", {"model_name": "hash", "url": url})[0] == 200  # whatever failed before
+    for here, there in (("unload", []), ("load", [{"modelName": "hash", "modelUrl": url}])):
+        assert server.post(f"/v2/repository/models/hash/{here}", {})[0] == 200
+        assert json.loads(server.get("/models")[1]) == {"models": there}
+    assert server.post("/v2/repository/models/hash/unload", {})[0] == 200
+    assert server.post("/models", {"model_name": "hash", "url": url})[0] == 200  # its name is free
 
 
 def test_which_of_several_models_must_be_said(serve, tmp_path, monkeypatch):

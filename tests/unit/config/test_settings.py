@@ -44,7 +44,10 @@ def test_words_that_are_none(word, said):
 def test_what_excludes_each_other_is_refused():
     with pytest.raises(InvalidConfig, match="is said twice"):
         read_settings(None, ["A.b=1", "A.b=2"])
-    for words in (["A.b=1", "A.b.c=2"], ["A.b.c=1", "A.b=2"]):
+    for words in (["A.replicas=2", "services.A.replicas=3"], ["models.m.pure=1", 'models."m".pure=1']):
+        with pytest.raises(InvalidConfig, match="is said twice, the other time as"):
+            read_settings(None, words)
+    for words in (["A.b=1", "A.b.c=2"], ["A.b.c=1", "A.b=2"], ["A.b={c: 1}", "A.b.c=2"], ["A.b.c=1", "A.b={d: 1}"]):
         with pytest.raises(InvalidConfig, match="another setting"):
             read_settings(None, words)
 
@@ -58,12 +61,15 @@ def test_a_file_with_another_key_or_none_at_all(tmp_path):
         read_settings(tmp_path / "absent.yaml", [])
 
 
-steps = st.text("ab.", min_size=1, max_size=4) | st.sampled_from(["models", "services"])
+odd = st.text('ab.= "\n\u00a0', min_size=1, max_size=4)
+steps = odd | st.text(min_size=1) | st.sampled_from(["models", "services"])
 
 
 @given(st.sampled_from(["services", "models"]), st.lists(steps, min_size=2, max_size=4))
 def test_a_path_says_what_it_was_made_of(section, rest):
-    assert path_steps(setting_path([section, *rest])) == (section, *rest)
+    path = setting_path([section, *rest])
+    assert path_steps(path) == (section, *rest)
+    assert read_settings(None, [f"{path}='a=b'"]) == settings_of({path: "a=b"})
 
 
 def test_what_is_put_over_a_mapping_replaces_what_is_none():

@@ -62,6 +62,10 @@ class FakeRepository:
     def __init__(self, runtime):
         self._runtime = runtime
         self.asked = []
+        self.urls = {}
+
+    def hosted(self):
+        return self.urls
 
     async def index(self, *, ready_only):
         entries = []
@@ -76,6 +80,7 @@ class FakeRepository:
 
     async def unload(self, name, *, dependents):
         self._note("unload", name, dependents)
+        self.urls.pop(name, None)
 
     def _note(self, *what):
         if self.refuse is not None:

@@ -7,7 +7,7 @@ import pytest
 from oip_fakes import FakeHttpRequest, FakeRuntime
 
 from trilith.cli.serve import serve
-from trilith.errors import InvalidConfig, InvalidInput, ModelError, NotFound, SetupError, UnknownReference
+from trilith.errors import Conflict, InvalidConfig, InvalidInput, ModelError, NotFound, SetupError, UnknownReference
 from trilith.runtime.placed import place_of
 from trilith.runtime.protocol import OipHttp
 from trilith.runtime.protocol.hosted import PAGE
@@ -33,6 +33,7 @@ class Hosting(FakeRuntime):
         if self.refuses is not None:
             raise self.refuses
         self.asked.append(("host", name, url))
+        self.repository.urls[name] = url
 
 
 def app_of(runtime, **options):
@@ -91,6 +92,34 @@ def test_load_list_get_and_delete():
             assert (await ask(app, method, f"{HOSTED}/m"))[0] == 404
         assert await load(app) == (200, b"{}")
         assert runtime.asked[:2] == [("host", "m", "/opt/ml/models/m/model"), ("unload", "m", True)]
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_unloaded_is_there_still():
+    async def main():
+        runtime = Hosting()
+        app = app_of(runtime)
+        await load(app)
+        runtime.repository.refuse = Conflict("it is being loaded")
+        for _ in range(2):
+            assert (await ask(app, "DELETE", f"{HOSTED}/m"))[0] == 409
+            assert (await ask(app, "GET", f"{HOSTED}/m"))[0] == 200
+        runtime.repository.refuse = None
+        assert await ask(app, "DELETE", f"{HOSTED}/m") == (200, b"{}")
+        assert await load(app) == (200, b"{}")
+
+    asyncio.run(main())
+
+
+def test_what_others_unload_is_listed_no_more_and_its_name_is_free():
+    async def main():
+        runtime = Hosting()
+        app = app_of(runtime)
+        await load(app)
+        await runtime.repository.unload("m", dependents=False)  # by the path of the repository
+        assert await ask(app, "GET", HOSTED) == (200, b'{"models":[]}')
+        assert await load(app, url="elsewhere") == (200, b"{}")
 
     asyncio.run(main())
 

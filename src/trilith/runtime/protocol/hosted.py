@@ -3,10 +3,12 @@
     POST /models {"model_name": NAME, "url": FOLDER or URL}     GET /models[?next_page_token=TOKEN]
     GET /models/NAME                                            DELETE /models/NAME
 
-Rule 1: what was loaded so is this file's; models of the repositories are not listed, and their names are taken.
+Rule 1: what was loaded so and is there is what the repository says, whoever unloaded or loaded it since. Models of the
+    repositories are not listed, and their names are taken.
 Rule 2: a name is taken from the moment it is asked for: of two loads at the same time one is refused.
 Rule 3: a load goes on though whoever asked for it has gone: what is there afterwards is listed.
-Rule 4: a load that finds no room is told as such, so that the cloud unloads others and tries again.
+Rule 4: a name is free again when its model has ended; an unload that fails leaves it as it is.
+Rule 5: a load that finds no room is told as such, so that the cloud unloads others and tries again.
 """
 
 from __future__ import annotations
@@ -42,7 +44,6 @@ class HostedModels:
     def __init__(self, repository: RepositoryPort, *, whole_causes: bool = False) -> None:
         self._repository = repository
         self._whole_causes = whole_causes
-        self._urls: dict[str, str] = {}  # by name; those that are there
         self._coming: set[str] = set()
         self._begun: set[asyncio.Task[None]] = set()
 
@@ -57,16 +58,16 @@ class HostedModels:
             return b"{}"
         if route.endpoint == "repository_hosted":
             return orjson.dumps(self._page(query))
-        if route.model not in self._urls:
+        url = self._repository.hosted().get(route.model)
+        if url is None:
             raise UnknownModel(f"model '{route.model[:200]}' is not loaded")
         if method == "DELETE":
-            del self._urls[route.model]
             await self._repository.unload(route.model, dependents=True)
             return b"{}"
-        return orjson.dumps(self._entry(route.model))
+        return orjson.dumps(_entry(route.model, url))
 
     async def _load(self, name: str, url: str) -> None:
-        if name in self._urls or name in self._coming:
+        if name in self._coming or name in self._repository.hosted():
             raise Conflict(f"model '{name[:200]}' is loaded already; delete it first")
         self._coming.add(name)
         task = asyncio.get_running_loop().create_task(self._place(name, url))
@@ -90,20 +91,21 @@ class HostedModels:
             raise kind(shown) from error
         finally:
             self._coming.discard(name)
-        self._urls[name] = url
 
     def _page(self, query: str) -> dict[str, Any]:
         given = {key: values[-1] for key, values in parse_qs(query, keep_blank_values=True).items()}
         token, limit = given.get("next_page_token", ""), given.get("limit", str(PAGE))
         if not (limit.isascii() and limit.isdigit() and len(limit) < 10 and int(limit) > 0):
             raise InvalidInput(f"limit: must be a number of models >= 1, got {limit!r:.100}")
-        names = sorted(name for name in self._urls if name > token)
+        urls = self._repository.hosted()
+        names = sorted(name for name in urls if name > token)
         page = names[: min(int(limit), PAGE)]
         more = {"nextPageToken": page[-1]} if len(page) < len(names) else {}
-        return {"models": [self._entry(name) for name in page], **more}
+        return {"models": [_entry(name, urls[name]) for name in page], **more}
 
-    def _entry(self, name: str) -> Mapping[str, str]:
-        return {"modelName": name, "modelUrl": self._urls[name]}
+
+def _entry(name: str, url: str) -> Mapping[str, str]:
+    return {"modelName": name, "modelUrl": url}
 
 
 def _asked(body: bytes | memoryview) -> tuple[str, str]:

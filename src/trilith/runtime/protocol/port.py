@@ -134,6 +134,10 @@ class RepositoryPort(Protocol):
         """Loads a model by a name of the client's from a folder or URL of the client's."""
         ...
 
+    def hosted(self) -> Mapping[str, str]:
+        """By name that folder or URL of each such model that is there, or whose end is still waited for."""
+        ...
+
 
 class RuntimePort(Protocol):
     """A runtime, used from the event loop's thread."""

@@ -3,23 +3,19 @@
 Rule 1: `CallQueue` decides, as it does at the gateway and in a process without one; this file moves its batches to the
     host. A replica runs one batch of the method at a time.
 Rule 2: a call that its caller takes back before its batch begins is left out of it. After that it is the host's.
-Rule 3: a batch is over when the host has ended its work on each of its calls.
+Rule 3: a batch is over when the host has ended its work on each of its calls. One that it refused, or that nobody
+    waited for any more, was not run to its end: what it took says nothing.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import time
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from trilith.errors import InvalidConfig, TrilithError
-from trilith.runtime import CallBatch, CallQueue, QueuedCall
+from trilith.runtime import CallBatch, CallPump, CallQueue, QueuedCall
 from trilith.service.call import ServiceCall
 from trilith.service.spec import MethodSpec
-
-_now: Final = time.monotonic
 
 HandleBatch = Callable[[Sequence[ServiceCall]], None]
 """Runs calls together: `ServiceHost.handle_batch`."""
@@ -54,60 +50,48 @@ class JoinedCalls:
             max_wait_s=None if batch.max_wait_ms is None else batch.max_wait_ms / 1e3,
             max_waiting=method.service.options.max_waiting,
         )
+        self._pump = CallPump(self._queue, self._run)
         self._left = 0  # calls of the batch that runs
-        self._next: asyncio.Handle | None = None
 
     def handle(self, call: ServiceCall) -> None:
         """Runs a call, with others that wait when it is its turn."""
         joined = _Joined(call)
         try:
-            self._queue.add(joined, _now(), free=self._free, bounded=True)
+            self._pump.add(joined)
         except TrilithError as error:
             call.finish(error)
             return
         call.abort = lambda _: self._queue.withdraw(joined)
-        if not self._left:
-            self._pump_at(asyncio.get_running_loop().call_soon(self._pump))
-
-    def _free(self) -> int:
-        return 0 if self._left else 1
-
-    def _pump_at(self, handle: asyncio.Handle | None) -> None:
-        if self._next is not None:
-            self._next.cancel()
-        self._next = handle
-
-    def _pump(self) -> None:
-        self._pump_at(None)
-        now, loop = _now(), asyncio.get_running_loop()
-        held_until = self._queue.held_until(now) if len(self._queue) else now
-        if held_until > now:
-            self._pump_at(loop.call_later(held_until - now, self._pump))
-            return
-        batch = self._queue.leave(now)
-        if batch is not None:
-            self._run(batch)
-        elif (due := self._queue.next_window_end()) is not None:
-            self._pump_at(loop.call_later(max(0.0, due - now), self._pump))
 
     def _run(self, batch: CallBatch[_Joined]) -> None:
-        calls = [joined.call for joined in batch.live if not joined.call.done]
+        joined_calls = [joined for joined in batch.live if not joined.call.done]
+        calls = [joined.call for joined in joined_calls]
         self._left = len(calls)
         for call in calls:
             call.on_end = functools.partial(self._one_ended, batch, call.on_end)
         if calls:
             self._handle_batch(calls)
         if not any(call.working for call in calls):  # it was refused: the replica stops
-            self._over(batch)
+            self._over(batch, answered=False)
+            return
+        for joined in joined_calls:
+            joined.call.abort = functools.partial(self._take_back, joined, joined.call.abort)
+
+    def _take_back(self, joined: _Joined, told: Callable[[ServiceCall], object] | None, call: ServiceCall) -> None:
+        self._queue.withdraw(joined)
+        if told is not None:
+            told(call)
 
     def _one_ended(self, batch: CallBatch[_Joined], told: Callable[[], None] | None) -> None:
         if told is not None:
             told()
         self._left -= 1
         if self._left == 0:
-            self._over(batch)
+            self._over(batch, answered=batch.wanted > 0)
 
-    def _over(self, batch: CallBatch[_Joined]) -> None:
+    def _over(self, batch: CallBatch[_Joined], *, answered: bool) -> None:
         self._left = 0
-        self._queue.over(batch, _now())
-        self._pump_at(asyncio.get_running_loop().call_soon(self._pump))
+        for joined in batch.calls:
+            joined.call.abort = None  # it knows the call: no circle is left for the collector
+        self._pump.over(batch, answered=answered)
+        self._pump.look_soon()
