@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-from trilith.core.fair_share import SPARED_S, HeldPlace, giving_way, holder_of
+from trilith.core.fair_share import HeldPlace, giving_way, holder_of
 from trilith.core.timeline import STARTED
 from trilith.errors import QueueFull
 from trilith.service.call import ServiceCall
@@ -24,6 +24,7 @@ from trilith.service.streams.call import StreamServiceCall
 
 _LOOK_S: Final = 1.0
 _PATIENCE_S: Final = 2.0
+_PAUSE_S: Final = 1.0  # a client that says one item now and then holds a place as one that says nothing does
 
 
 class Crowding:
@@ -86,7 +87,7 @@ class Crowding:
 
 
 def _place(call: StreamServiceCall, now: float) -> HeldPlace[StreamServiceCall]:
-    silent = call.awaits_caller and now - call.waits_since >= SPARED_S
+    silent = call.awaits_caller and now - call.waits_since >= _PAUSE_S
     return HeldPlace(
         place=call,
         holder=holder_of(call.meta.client, call.meta.identity),
