@@ -98,12 +98,12 @@ def given_bodies(
     target: Target, data: tuple[str, ...], content_type: str | None, method: str | None
 ) -> tuple[tuple[Body, ...], tuple[str, ...]]:
     """The bodies to send and what the report calls them."""
-    from trilith.measure import MADE_BODY, example_body, read_bodies
+    from trilith.measure import example_body, made_name, read_bodies
 
     if not data and method in (None, "POST"):
         example = example_body(target)
         if example is not None:
-            return (example,), (MADE_BODY,)
+            return (example,), (made_name(example),)
     return read_bodies(data, content_type or "")
 
 

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trilith.cli.printing import report_console
 from trilith.errors import SetupError
 
 if TYPE_CHECKING:
@@ -64,8 +65,6 @@ def write_report(
 
 
 def _write(report: BenchReport, json: Path | None, csv: Path | None, html: Path | None) -> None:
-    from rich.console import Console
-
     from trilith.measure import render, to_csv, to_html, to_json
 
     table_wanted = True
@@ -86,4 +85,4 @@ def _write(report: BenchReport, json: Path | None, csv: Path | None, html: Path 
         except OSError as error:
             raise SetupError(f"{path}: the report cannot be written: {error.strerror}") from error
     if table_wanted:
-        Console(highlight=False).print(render(report))
+        report_console().print(render(report))

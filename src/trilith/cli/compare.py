@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 from trilith.cli.bench_options import OR_DASH, existing, parse_duration_s, parse_headers, positive_s
 from trilith.cli.named_values import named_targets, value_of, values_of
+from trilith.cli.printing import report_console
 from trilith.errors import InvalidConfig, SetupError
 
 if TYPE_CHECKING:
@@ -224,8 +225,6 @@ class _ProgressLine:
 
 
 def _write(report: CompareReport, json: Path | None, html: Path | None) -> None:
-    from rich.console import Console
-
     from trilith.measure.compare import comparison_to_html, comparison_to_json, render_comparison
 
     if html is not None:
@@ -236,7 +235,7 @@ def _write(report: CompareReport, json: Path | None, html: Path | None) -> None:
         return
     if json is not None:
         _store(json, comparison_to_json(report))
-    Console(highlight=False).print(render_comparison(report))
+    report_console().print(render_comparison(report))
 
 
 def _store(file: Path, content: bytes) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from trilith.cli.bench_options import OR_DASH, existing, given_bodies, parse_duration_s, parse_headers, positive_s
+from trilith.cli.printing import report_console
 from trilith.errors import InvalidConfig, SetupError
 
 if TYPE_CHECKING:
@@ -127,7 +128,6 @@ def diagnose(
 
 def _time_workflow(target: str, json: Path | None) -> int:
     import msgspec
-    from rich.console import Console
 
     from trilith.measure.diagnose import render_workflow, time_workflow
 
@@ -140,7 +140,7 @@ def _time_workflow(target: str, json: Path | None) -> int:
     raw = msgspec.json.encode({"schema": "trilith-workflow/1", "slowest": found.slowest, **msgspec.to_builtins(found)})
     _save(json, msgspec.json.format(raw, indent=2) + b"\n")
     if json is None or str(json) != "-":
-        Console(highlight=False).print(render_workflow(found))
+        report_console().print(render_workflow(found))
     return 0 if found.slowest is not None else 1
 
 
@@ -245,11 +245,9 @@ def _save(path: Path | None, content: bytes) -> None:
 
 
 def _write(found: Diagnosis, json: Path | None, html: Path | None) -> None:
-    from rich.console import Console
-
     from trilith.measure.diagnose import render, to_html, to_json
 
     _save(json, to_json(found) if json is not None else b"")
     _save(html, to_html(found).encode() if html is not None else b"")
     if json is None or str(json) != "-":
-        Console(highlight=False).print(render(found))
+        report_console().print(render(found))

@@ -17,6 +17,7 @@ from cyclopts import Parameter
 
 from trilith.cli.bench_options import OR_DASH, existing, parse_duration_s, parse_headers, positive_s
 from trilith.cli.compare import parse_share
+from trilith.cli.printing import report_console
 from trilith.errors import InvalidConfig, SetupError
 
 if TYPE_CHECKING:
@@ -245,8 +246,6 @@ def _tell(words: str) -> None:
 
 
 def _write(found: CapacityPlan, checked: CheckResult | None, json: Path | None) -> None:
-    from rich.console import Console
-
     from trilith.measure.capacity import capacity_to_json, render_capacity
 
     if json is not None:
@@ -259,4 +258,4 @@ def _write(found: CapacityPlan, checked: CheckResult | None, json: Path | None) 
             json.write_bytes(content)
         except OSError as error:
             raise SetupError(f"{json}: the plan cannot be written: {error.strerror}") from error
-    Console(highlight=False).print(render_capacity(found, checked))
+    report_console().print(render_capacity(found, checked))

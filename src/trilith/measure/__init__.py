@@ -15,7 +15,7 @@ from trilith.measure.load import Body, Target, TimelineSample
 from trilith.measure.load.arrivals import read_recording
 from trilith.measure.load.made_tensors import parse_shapes
 from trilith.measure.load.probe import example_body
-from trilith.measure.preflight import MADE_BODY, preflight
+from trilith.measure.preflight import MADE_BODY, made_name, preflight
 from trilith.measure.process_tree import ProcessSample, cpu_seconds, process_tree
 from trilith.measure.rate_search import RateFound, RateSearch
 from trilith.measure.report import render
@@ -41,6 +41,7 @@ __all__ = [
     "plan_for",
     "read_scenario",
     "Scenario",
+    "made_name",
     "parse_shapes",
     "subject",
     "read_bodies",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from rich import box
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from trilith.measure.breakdown_table import breakdown_table
 from trilith.measure.histogram import DurationSummary
+from trilith.measure.preflight import MADE_BODY
 from trilith.measure.report_notes import level_place, notes
 from trilith.measure.results import BenchReport, LevelResult
 from trilith.measure.units import duration, size
@@ -33,6 +35,7 @@ def render(report: BenchReport) -> RenderableType:
 def load_table(report: BenchReport) -> Table:
     """One line a level."""
     load = "requests a second" if any(level.open for level in report.levels) else "requests in flight"
+    made = "".join(f" sent: {escape(name)}." for name in report.bodies if name.endswith(MADE_BODY))
     promise = "" if report.slo is None else f" in time: answered well within {duration(report.slo.limit_s)}."
     table = Table(
         title=f"{report.method} {report.url}".strip(),
@@ -42,7 +45,7 @@ def load_table(report: BenchReport) -> Table:
         show_edge=False,
         pad_edge=False,
         padding=(0, 0),
-        caption=f"load: {load}.{promise} data: sent and received. client: generator's share of a core.",
+        caption=f"load: {load}.{promise} data: sent and received. client: generator's share of a core.{made}",
         caption_justify="left",
     )
     with_cpu = any(level.server_cpu_s is not None for level in report.levels)

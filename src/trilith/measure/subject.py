@@ -33,7 +33,7 @@ from trilith.measure.load.oip_requests import (
     model_path,
 )
 from trilith.measure.load.probe import example_body
-from trilith.measure.preflight import MADE_BODY, first_answer
+from trilith.measure.preflight import first_answer, made_name
 
 INLINE: Final = "inline"
 _JSON: Final = "application/json"
@@ -180,7 +180,7 @@ def _http(spec: SubjectSpec) -> Subject:
     if not bodies and spec.method in (None, "POST"):
         example = example_body(target)
         if example is not None:
-            bodies, names = (example,), (MADE_BODY,)
+            bodies, names = (example,), (made_name(example),)
     method = spec.method.upper() if spec.method is not None else ("POST" if bodies else "GET")
     plan = BenchPlan(
         target=target, method=method, bodies=bodies, body_names=names, headers=spec.headers, timeout_s=spec.timeout_s

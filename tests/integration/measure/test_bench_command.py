@@ -27,7 +27,11 @@ class Echo(BaseHTTPRequestHandler):
 
     def do_GET(self):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.send_response({"/missing": 404, "/openapi.json": 404, "/broken": 500, "/busy": 503}.get(self.path, 200))
+        self.send_response(
+            {"/missing": 404, "/openapi.json": 404, "/broken": 500, "/busy": 503}.get(
+                self.path, 422 if body == b'"bad"' else 200
+            )
+        )
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -57,6 +61,12 @@ def echo_port():
         yield server.server_address[1]
         server.shutdown()
         thread.join(10)
+
+
+def test_of_several_bodies_the_one_that_is_refused_is_named(echo_port, tmp_path):
+    (tmp_path / "bad.json").write_bytes(b'"bad"')
+    with pytest.raises(SetupError, match=r"\(body 2: .*bad\.json\) is answered with status 422"):
+        bench(f"http://127.0.0.1:{echo_port}/echo", data=('{"x": 2}', str(tmp_path / "bad.json")))
 
 
 def test_table_json_and_csv(echo_port, tmp_path, capsys):

@@ -1,12 +1,13 @@
 import csv
+import dataclasses
 import io
 import json
 
 import pytest
 from rich.console import Console
 
-from trilith.measure import BenchReport, LevelResult, render, to_csv, to_json
-from trilith.measure.load import GeneratorLoad, LoadOutcome, Recorder
+from trilith.measure import BenchReport, LevelResult, made_name, render, to_csv, to_json
+from trilith.measure.load import Body, GeneratorLoad, LoadOutcome, Recorder
 from trilith.measure.units import duration, size
 
 TIMELINE = json.dumps(["gateway", 3, [["received", 1.0], ["answered", 1.002]], []]).encode()
@@ -106,6 +107,17 @@ def test_json_holds_everything_and_csv_one_line_a_level():
     assert [row["concurrency"] for row in rows] == ["1", "2"]
     assert rows[0]["server_cpu_us_per_request"] == "10000.0"
     assert rows[1]["failed"] == "1"
+
+
+def test_a_body_that_nobody_gave_is_shown():
+    made = made_name(Body(content=b'{"word": "[one]"}', content_type="application/json"))
+    shown = " ".join(text(dataclasses.replace(report(outcome()), bodies=(made,))).split())
+    assert 'sent: {"word": "[one]"} by /openapi.json.' in shown
+    assert "sent:" not in text(report(outcome())).partition("client:")[2]
+    assert (
+        made_name(Body(content=bytes(2000), content_type="image/png")) == f"{size(2000)} of image/png by /openapi.json"
+    )
+    assert len(made_name(Body(content=b"[" * 9000, content_type="application/json"))) < 300
 
 
 def test_units():
