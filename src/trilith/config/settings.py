@@ -15,6 +15,7 @@ Rule 2: which settings there are, and what they may be, is for services and mode
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -51,7 +52,7 @@ def read_settings(file: Path | None, words: Sequence[str]) -> Settings:
 
     Raises:
         UnknownReference: the file cannot be read.
-        InvalidConfig: a key of the file or a word is wrong, or two words set the same.
+        InvalidConfig: a key of the file or a word is wrong, two words set the same, or a number is not finite.
     """
     below = Settings() if file is None else load_yaml(file, Settings)
     found: dict[str, Any] = {}
@@ -60,7 +61,22 @@ def read_settings(file: Path | None, words: Sequence[str]) -> Settings:
         if path in found:
             raise InvalidConfig(f"--set {path}: is said twice; leave one out")
         found[path] = parse_yaml(value, source=f"--set {path}")
-    return settings_of(found).over(below)
+    settings = settings_of(found).over(below)
+    for section in _SECTIONS:
+        _refuse_infinite(getattr(settings, section), section)
+    return settings
+
+
+def _refuse_infinite(value: object, path: str) -> None:
+    """No setting has use for such a number, and JSON, by which they go to the processes, has none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidConfig(f"{path}: must be a finite number, got {value}")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _refuse_infinite(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _refuse_infinite(inner, f"{path}[{index}]")
 
 
 def _taken_apart(word: str) -> tuple[str, str]:

@@ -74,3 +74,9 @@ def test_a_path_says_what_it_was_made_of(section, rest):
 
 def test_what_is_put_over_a_mapping_replaces_what_is_none():
     assert merged({"a": 1, "b": {"c": 2}}, {"a": {"x": 3}, "b": {"d": 4}}) == {"a": {"x": 3}, "b": {"c": 2, "d": 4}}
+
+
+@pytest.mark.parametrize("value", ["1e400", "-.inf", ".nan", "[1, .inf]", "{y: .inf}"])
+def test_numbers_are_finite(value):
+    with pytest.raises(InvalidConfig, match=r"services.A.x.*: must be a finite number"):
+        read_settings(None, [f"A.x={value}"])
