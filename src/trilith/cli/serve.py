@@ -270,6 +270,7 @@ def serve(
     debug
         Send the text of exceptions in your code to clients.
     """
+    from trilith.cli.copy_options import copy_options
     from trilith.config import read_settings
     from trilith.orchestration import RepositoryOptions, ServeOptions, serve_forever
     from trilith.wire.cors import cors_policy
@@ -281,6 +282,7 @@ def serve(
         target, model_repository = model_repository[0], model_repository[1:]
         if "://" not in target and not Path(target).is_dir():
             raise InvalidConfig(f"--model-repository {target}: there is no such folder")
+    started_with = dict(locals())
     if not target:
         raise InvalidConfig(
             "say what to serve: a folder of models (`trilith serve models/`), or a service "
@@ -410,6 +412,7 @@ def serve(
     options = ServeOptions(
         target=target,
         settings=settings,
+        copy_options=copy_options(started_with, serve.__kwdefaults__ or {}),
         host=host,
         http_port=http_port,
         grpc_port=None if grpc_port == "off" else grpc_port,

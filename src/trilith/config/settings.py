@@ -113,6 +113,23 @@ def settings_of(values: Mapping[str, object]) -> Settings:
     return Settings(**sections)
 
 
+def settings_by_path(settings: Settings) -> dict[str, Any]:
+    """The other way round: each value by its path, and a mapping in parts where its keys can be steps of one."""
+    found: dict[str, Any] = {}
+    places: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+        ((section, name), values) for section in _SECTIONS for name, values in getattr(settings, section).items()
+    ]
+    while places:
+        place, values = places.pop()
+        for key, value in values.items():
+            steps = (*place, key)
+            if isinstance(value, dict) and value and all(isinstance(each, str) and each for each in value):
+                places.append((steps, value))
+            else:
+                found[setting_path(steps)] = value
+    return found
+
+
 def path_steps(path: str) -> tuple[str, ...]:
     """`services` or `models`, the name, and the keys below it.
 

@@ -61,6 +61,7 @@ class ServeOptions:
         data_log: what of the data of requests is kept.
         traces: which calls are traced, and where to.
         settings: of services and models, before what they declare.
+        copy_options: the options of a copy beside this server, without its settings; None: there can be none.
     """
 
     target: str
@@ -92,6 +93,7 @@ class ServeOptions:
     data_log: DataLogOptions = field(default_factory=DataLogOptions)
     traces: TraceOptions = field(default_factory=TraceOptions)
     settings: Settings = field(default_factory=Settings)
+    copy_options: tuple[str, ...] | None = None
 
 
 class DeployedMount(msgspec.Struct, frozen=True, kw_only=True):

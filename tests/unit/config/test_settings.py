@@ -1,16 +1,16 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilith.config import Settings, merged, path_steps, read_settings, setting_path, settings_of
+from trilith.config import Settings, merged, path_steps, read_settings, setting_path, settings_by_path, settings_of
 from trilith.errors import InvalidConfig, UnknownReference
 
 
 def test_words_stand_before_the_file_and_leave_the_rest_of_it(tmp_path):
     file = tmp_path / "trilith.yaml"
     file.write_text("services: {A: {replicas: 2, read: {max_batch: 4, timeout_s: 5}}}\nmodels: {m: {instances: 1}}\n")
-    settings = read_settings(file, ["A.read.max_batch=8", "models.m.session.intra_op_threads=2", "B.cpu=null"])
-    assert settings == Settings(
+    found = read_settings(file, ["A.read.max_batch=8", "models.m.session.intra_op_threads=2", "B.cpu=null"])
+    assert found == Settings(
         services={"A": {"replicas": 2, "read": {"max_batch": 8, "timeout_s": 5}}, "B": {"cpu": None}},
         models={"m": {"instances": 1, "session": {"intra_op_threads": 2}}},
     )
@@ -70,6 +70,19 @@ def test_a_path_says_what_it_was_made_of(section, rest):
     path = setting_path([section, *rest])
     assert path_steps(path) == (section, *rest)
     assert read_settings(None, [f"{path}='a=b'"]) == settings_of({path: "a=b"})
+
+
+values = st.recursive(
+    st.none() | st.integers(), lambda below: st.dictionaries(steps | st.integers(), below, max_size=2)
+)
+sections = st.dictionaries(steps, st.dictionaries(steps, values, min_size=1, max_size=2), max_size=2)
+
+
+@settings(max_examples=40)
+@given(sections, sections)
+def test_settings_are_what_their_paths_say(services, models):
+    whole = Settings(services=services, models=models)
+    assert settings_of(settings_by_path(whole)) == whole
 
 
 def test_what_is_put_over_a_mapping_replaces_what_is_none():

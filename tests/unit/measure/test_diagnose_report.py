@@ -2,6 +2,7 @@
 
 import io
 from html.parser import HTMLParser
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,11 +15,13 @@ from trilith.measure.diagnose import Diagnosis, decide, render, to_html, to_json
 from trilith.measure.diagnose.findings.finding import LATENCY, Change
 from trilith.measure.diagnose.ladder import level_seconds, next_load
 from trilith.measure.diagnose.verified import gain_of, verified
-from trilith.measure.diagnose.verify import options_of, verify
+from trilith.measure.diagnose.verify import copy_of, verify
 from trilith.measure.diagnose.view import View
 from trilith.measure.diagnose.waterfall import waterfalls
 from trilith.measure.laws import Estimate
 from trilith.measure.load import Target, TimelineSample
+from trilith.orchestration import ServerReport
+from trilith.orchestration.engine.places import ServerRecord
 
 
 def _sample(latency_s, wait_s):
@@ -140,17 +143,27 @@ def test_predicted_beside_measured():
     assert "measured 1.95 x" in to_html(_diagnosis(verified=found))
 
 
-@pytest.mark.parametrize(
-    ("words", "options"),
-    [
-        ("trilith serve app.py:Slow --http-port 9000 --models m --set"
-        " Slow.threads=2", ("--models", "m", "--set", "Slow.threads=2")),
-        ("python -m trilith serve --http-port=0 app.py:Slow --reload --metrics-port off", ()),
-        ("python own_program.py", None),
-    ],
-)  # fmt: skip
-def test_a_copy_gets_the_options_of_the_running_one_but_its_ports(words, options):
-    assert options_of(words.split(), "app.py:Slow") == options
+def test_a_copy_is_started_as_the_server_says_with_the_change_over_its_settings(monkeypatch):
+    record = ServerRecord(
+        pid=1,
+        target="app.py:Slow",
+        started_at=0.0,
+        http="h:1",
+        grpc="",
+        metrics="",
+        folder="/srv",
+        options=("--models=m",),
+        settings={"Slow.replicas": 1, "Slow.threads": 2},
+    )
+    change = Change(what="more replicas", settings={"services.Slow.replicas": 3})
+    reports = [ServerReport(record=record, status=None)]
+    monkeypatch.setattr("trilith.measure.diagnose.verify.server_at", lambda target: reports[0])
+    copied = copy_of(Target.parse("http://h:1/x"), change)
+    assert (copied.target, copied.options, copied.folder) == ("app.py:Slow", ("--models=m",), Path("/srv"))
+    assert copied.settings == {"Slow.replicas": 3, "Slow.threads": 2}
+    assert copied.words()  # no setting is said twice
+    reports[0] = ServerReport(record=msgspec.structs.replace(record, options=None), status=None)
+    assert "was not started by `trilith serve`" in copy_of(Target.parse("http://h:1/x"), change)
 
 
 def test_the_ladder_ends_when_more_load_gives_no_more():

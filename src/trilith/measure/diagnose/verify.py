@@ -14,6 +14,7 @@ from typing import Final
 
 import uvloop
 
+from trilith.config import path_steps, setting_path
 from trilith.errors import SetupError
 from trilith.measure.bench import BenchPlan, run_bench
 from trilith.measure.copies import CopyPlan, running_copy
@@ -24,8 +25,6 @@ from trilith.measure.diagnose.verified import Verified, gain_of, verified
 from trilith.measure.load import Target
 
 _ROUNDS: Final = 4
-_OWN_OPTIONS: Final = ("--http-port", "--grpc-port", "--metrics-port", "--host", "--drain-timeout-s")
-_FLAGS: Final = ("--reload", "--inline")
 
 
 def verify(plan: BenchPlan, changes: Sequence[Change], *, on_progress: Progress | None = None) -> Verified:
@@ -71,31 +70,16 @@ def copy_of(target: Target, change: Change) -> CopyPlan | str:
     report = server_at(target)
     if report is None:
         return "no Trilith server of this user on this machine listens there"
-    try:
-        words = (Path("/proc") / str(report.record.pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-        folder = (Path("/proc") / str(report.record.pid) / "cwd").readlink()
-    except OSError as error:
-        return f"how the server was started cannot be read: {error.strerror}"
-    options = options_of([word for word in words if word], report.record.target)
-    if options is None:
-        return "the server was not started by `trilith serve`"
-    return CopyPlan(target=report.record.target, settings=change.settings, options=options, folder=folder)
-
-
-def options_of(words: Sequence[str], target: str) -> tuple[str, ...] | None:
-    """The options of `... serve TARGET OPTIONS`, without those that a copy has of its own; None for another command."""
-    if "serve" not in words:
-        return None
-    kept: list[str] = []
-    rest = iter(words[words.index("serve") + 1 :])
-    for word in rest:
-        name, equals, _ = word.partition("=")
-        if name in _OWN_OPTIONS:
-            if not equals:
-                next(rest, None)
-        elif name not in _FLAGS and word != target:
-            kept.append(word)
-    return tuple(kept)
+    record = report.record
+    if record.options is None:
+        return "the server was not started by `trilith serve`, or by another version of it"
+    changed = {setting_path(path_steps(path)): value for path, value in change.settings.items()}
+    return CopyPlan(
+        target=record.target,
+        settings={**record.settings, **changed},
+        options=record.options,
+        folder=Path(record.folder),
+    )
 
 
 def _measured(plan: BenchPlan, load: int) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from typing import Self
 
 import msgspec
 
+from trilith.config import settings_by_path
 from trilith.core.machine_memory import memory_bytes
 from trilith.errors import SetupError
 from trilith.net.listen import listen_unix, shown
@@ -94,7 +95,9 @@ class Launcher:
                 grpc=self.grpc_address,
                 metrics=self.metrics_address,
                 tls=bool(options.tls_certificate),
-                folder=str(Path.cwd()),
+                folder=self._folder,
+                options=options.copy_options,
+                settings=settings_by_path(options.settings),
             )
             self._say_target = undo.enter_context(server_record(record))
             self._undo = undo.pop_all()

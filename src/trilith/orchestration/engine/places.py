@@ -16,7 +16,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -28,7 +28,8 @@ _LONGEST_SOCKET_PATH: Final = 107
 
 class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What one server says of itself. Addresses are `host:port`; `tls`: that of HTTP speaks TLS; `folder`: where it was
-    started, which its target is relative to."""
+    started, which its target is relative to; `options`: those of a copy beside it, None when it does not say;
+    `settings`: values by path, which it was started with."""
 
     pid: int
     target: str
@@ -38,6 +39,8 @@ class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
     metrics: str
     tls: bool = False
     folder: str = ""
+    options: tuple[str, ...] | None = None
+    settings: dict[str, Any] = {}
 
 
 def private_folder() -> Path:
