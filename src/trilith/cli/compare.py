@@ -137,19 +137,22 @@ def compare(
 
 
 def parse_share(option: str, text: str) -> float:
-    """Reads `15%`, `15` or `0.15`.
+    """Reads `15%` or `0.15`; from 1 on a number needs its percent sign: `1` may be all or a hundredth.
 
     Raises:
         InvalidConfig: it is none of them.
     """
     number = text.strip().removesuffix("%").strip()
+    percent = text.strip().endswith("%")
     try:
-        value = float(number)
+        value = float(number) / (100 if percent else 1)
     except ValueError:
         value = -1.0
-    if not 0 < value < 1000:
-        raise InvalidConfig(f"{option} {text!r}: expected a share like 15%")
-    return value / 100 if text.strip().endswith("%") or value >= 1 else value
+    if not 0 < value < (10 if percent else 1):
+        raise InvalidConfig(
+            f"{option} {text!r}: expected a share like 15% or 0.15; from 1 on it needs its percent sign"
+        )
+    return value
 
 
 def _check_pids(names: Sequence[str], pids: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 Rule 1: only options become a demand here, and a plan becomes text. Deciding is `trilith.measure.capacity`'s.
 Rule 2: the result goes to standard output, what is being measured to standard error.
-Rule 3: exit status 0: there is a plan; 1: --check shows that it does not hold; 130: interrupted. Wrong options,
+Rule 3: exit status 0: there is a plan; 1: --check does not show that it holds; 130: interrupted. Wrong options,
         targets that do not answer and demands that nothing meets raise a `SetupError`.
 """
 

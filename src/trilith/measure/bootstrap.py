@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from trilith.measure.equal_counts import enough_beyond, thinned_logs
 from trilith.measure.histogram import DurationHistogram
 from trilith.measure.statistics import RatioEstimate
 from trilith.measure.student import student_quantile
@@ -39,6 +40,8 @@ def pooled_percentile_ratio(
 ) -> RatioEstimate:
     """The ratio of a percentile of all of the other's durations to that of the baseline's.
 
+    Where one side has more durations, its percentile is that of as many as the other has.
+
     Args:
         baseline: durations round by round.
         other: the other's of the same rounds.
@@ -52,7 +55,9 @@ def pooled_percentile_ratio(
     if rounds < FEWEST_ROUNDS or rounds != len(other):
         raise ValueError(f"expected {FEWEST_ROUNDS} rounds or more of both, got {rounds} and {len(other)}")
     weights = _weights(rounds)
-    logs = _log_percentiles(other, weights, fraction) - _log_percentiles(baseline, weights, fraction)
+    count = min(sum(histogram.count for histogram in side) for side in (baseline, other))
+    before, after = (_log_percentiles(side, weights, fraction, count) for side in (baseline, other))
+    logs = after - before
     return _estimate(logs, rounds, confidence)
 
 
@@ -107,18 +112,27 @@ def _estimate(logs: npt.NDArray[np.float64], rounds: int, confidence: float) -> 
     )
 
 
-def _log_percentiles(rounds: Sequence[DurationHistogram], weights: _Counts, fraction: float) -> npt.NDArray[np.float64]:
-    """The logarithm of the percentile of each weighting of the rounds; not finite for one without any duration."""
+def _log_percentiles(
+    rounds: Sequence[DurationHistogram], weights: _Counts, fraction: float, count: int
+) -> npt.NDArray[np.float64]:
+    """The logarithm of the percentile of each weighting of the rounds; not finite for one without any duration.
+
+    Of more than `count` durations, it is that of so many of them.
+    """
     buckets = sorted({bucket for histogram in rounds for bucket, _ in histogram.filled()})
     if not buckets:
         raise ValueError("one side has no duration at all")
     place = {bucket: index for index, bucket in enumerate(buckets)}
     counts: _Counts = np.zeros((len(rounds), len(buckets)), np.int64)
     for row, histogram in enumerate(rounds):
-        for bucket, count in histogram.filled():
-            counts[row, place[bucket]] = count
+        for bucket, number in histogram.filled():
+            counts[row, place[bucket]] = number
     seen = np.cumsum(weights @ counts, axis=1)
+    centres = np.log([DurationHistogram.centre_s(bucket) for bucket in buckets])
+    whole = int(counts.sum())
+    if 0 < count < whole and not enough_beyond(count, fraction):
+        thinned = thinned_logs(seen / np.maximum(1, seen[:, -1:]), centres, fraction, count=count, of=whole)
+        return np.where(seen[:, -1] > 0, thinned, math.nan)
     rank = np.maximum(1, np.ceil(fraction * seen[:, -1]))
     found = (seen < rank[:, None]).sum(axis=1)
-    centres = np.log([DurationHistogram.centre_s(bucket) for bucket in buckets] + [math.nan])
-    return np.where(seen[:, -1] > 0, centres[np.minimum(found, len(buckets))], math.nan)
+    return np.where(seen[:, -1] > 0, centres[np.minimum(found, len(buckets) - 1)], math.nan)

@@ -46,7 +46,8 @@ class RatioEstimate:
         high: upper end; infinite where nothing is known.
         confidence: how often such an interval holds the true ratio, 0 to 1.
         rounds: number of rounds it is made of.
-        noise: by how much the ratio of a single round is off, as a share: 0.1 for ten percent (one standard deviation).
+        noise: by how much the ratio of a single round is off, as a share: 0.1 for ten percent (one standard deviation);
+            more where rounds resemble their neighbours, so that it is what a round counts for.
         method: `student`, `trimmed` or `bootstrap`.
     """
 
@@ -134,10 +135,8 @@ def paired_ratio(
     method = "trimmed" if len(logs) >= TRIMMED_FROM and min(map(len, groups)) >= TRIMMED_FROM // 4 else "student"
     trim = _TRIM if method == "trimmed" else 0.0
     centre, error, degrees = _centre(groups, trim)
-    error = max(error, math.log1p(least_noise) / math.sqrt(len(logs)))
-    half = math.inf
-    if degrees > 0:
-        half = student_quantile((1 + confidence) / 2, degrees) * error * widening(logs, groups, baseline_first)
+    error = max(error, math.log1p(least_noise) / math.sqrt(len(logs))) * widening(logs, groups, baseline_first)
+    half = student_quantile((1 + confidence) / 2, degrees) * error if degrees > 0 else math.inf
     noise = error * math.sqrt(len(logs)) if degrees > 0 else math.inf
     return RatioEstimate(
         ratio=math.exp(centre),

@@ -1,6 +1,7 @@
 import pytest
 
 from trilith.cli.bench_options import parse_concurrency, parse_duration_s
+from trilith.cli.compare import parse_share
 from trilith.errors import InvalidConfig
 
 
@@ -20,3 +21,16 @@ def test_concurrency():
     for text in ("", "0", "1,,2", "a", "20000", "-1"):
         with pytest.raises(InvalidConfig, match="--concurrency"):
             parse_concurrency(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("15%", 0.15), ("1 %", 0.01), ("150%", 1.5), ("0.15", 0.15), ("0.99", 0.99)]
+)
+def test_a_share_has_its_percent_sign_or_is_below_one(text, share):
+    assert parse_share("--until", text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["1", "1.5", "15", "0", "0%", "-1%", "nan", "inf", "2000%", "wide", "%", ""])
+def test_a_share_of_one_or_more_without_a_sign_is_refused(text):
+    with pytest.raises(InvalidConfig, match=r"--until '.*': expected a share like 15% or 0\.15"):
+        parse_share("--until", text)

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +26,7 @@ from trilith.measure.capacity import (
     share_of_running,
 )
 from trilith.measure.capacity.queueing import Atom, erlang_c, response_quantile_s, waiting
+from trilith.measure.capacity.sizing import _fits
 from trilith.measure.histogram import DurationSummary
 from trilith.measure.load.outcome import GeneratorLoad
 from trilith.measure.results import LevelResult
@@ -105,6 +107,35 @@ def test_measured_waits_scale_the_model():
     assert measured.quantile_s(300, 0.99) == pytest.approx(2 * textbook_s, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("p99_s", "options", "said"),
+    [
+        (0.01095, {}, "within the noise"),  # 0.5 % below that of lone requests
+        (0.0112, {}, "within the noise"),
+        (0.04, {"answers": 999}, "300 a second had 999 answers (a p99 needs 1,000)"),
+        (30.0, {}, "300 a second had waits less than 0.05 or more than 20 times those"),
+    ],
+)
+def test_waits_that_an_open_loop_cannot_tell_are_a_textbooks_and_told(p99_s, options, said):
+    closed = [point(1, 100, spread=0.1), point(16, 400)]
+    found = fit_service([*closed, point(64, 300, rate_per_s=300.0, mean_s=0.01, p99_s=p99_s, **options)])
+    assert (found.wait_scale, found.measured_waits) == (1.0, False)
+    assert found.quantile_s(380, 0.99) == fit_service(closed).quantile_s(380, 0.99)
+    assert said in found.doubts[-1]
+    assert "a textbook's" in found.doubts[-1]
+
+
+def test_of_two_measured_waits_the_longer_one_counts():
+    closed, textbook = [point(1, 100, spread=0.1), point(16, 400)], service()
+    opened = [
+        point(64, rate, rate_per_s=rate, mean_s=0.01, p99_s=factor * textbook.quantile_s(rate, 0.99))
+        for rate, factor in ((300.0, 2.0), (360.0, 1.1))
+    ]
+    one, both = fit_service([*closed, opened[0]]), fit_service([*closed, *opened])
+    assert both.wait_scale == one.wait_scale > 2
+    assert "the longer one is used" in both.doubts[-1]
+
+
 @settings(max_examples=15)
 @given(st.floats(1, 50_000), st.floats(0.02, 2), st.floats(0.3, 0.95))
 def test_the_plan_keeps_its_bounds_and_one_replica_less_would_not(rate_per_s, limit_s, most_busy):
@@ -119,6 +150,33 @@ def test_the_plan_keeps_its_bounds_and_one_replica_less_would_not(rate_per_s, li
     assert plan.replicas_at_less >= chosen.replicas
     less = [size for size in plan.beside if size.replicas == chosen.replicas - 1]
     assert all(not size.fits for size in less)
+
+
+@settings(max_examples=25)
+@given(
+    st.floats(50, 600),
+    st.floats(0.015, 0.06),
+    st.integers(1, 9),
+    st.sampled_from([1, 4, 16]),
+    st.integers(0, 3),
+)
+def test_the_plan_is_the_smallest_number_that_a_scan_finds(rate_per_s, limit_s, per_machine, in_flight, spare):
+    """Five replicas on two machines may be slower than four on one, so that more may be fewer than enough."""
+    model = fit_service([point(1, 100, spread=0.1), point(in_flight, 100 * in_flight, mean_s=0.01, spread=0.1)])
+    wanted = demand(rate_per_s=rate_per_s, limit_s=limit_s, replicas_per_machine=per_machine)
+    found = plan_capacity(model, replace(wanted, spare=spare)).chosen
+    smallest = next(number for number in range(1, 1000) if _fits(model, wanted, per_machine, number))
+    assert found.fits
+    assert found.replicas == next(
+        number for number in range(smallest + spare, 1000) if _fits(model, wanted, per_machine, number)
+    )
+
+
+def test_four_replicas_on_one_machine_are_chosen_before_six_on_two():
+    model = fit_service([point(1, 100, spread=0.1), point(4, 100, spread=0.1)])
+    wanted = demand(rate_per_s=170, limit_s=0.02, replicas_per_machine=4)
+    assert not _fits(model, wanted, 4, 5)
+    assert plan_capacity(model, wanted).chosen.replicas == 4
 
 
 @settings(max_examples=15)
@@ -189,7 +247,7 @@ def test_doubts_are_told():
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"answers": 60}, "300 a second had 60 answers (a p99 needs 100)"),
+        ({"answers": 60}, "300 a second had 60 answers (a p99 needs 1,000)"),
         ({"failed_share": 0.02}, "300 a second had 2.0% failures"),
         ({"spoiled": True}, "300 a second was spoiled by the generator"),
         ({"rate_per_s": 20.0}, "no level was an open loop between 30 %"),
@@ -215,8 +273,10 @@ def test_the_plan_in_words_in_a_table_and_as_json():
     assert document["schema"] == "trilith-plan/1"
 
 
-def replayed(p99_s, failed=0, cpu_share=0.1):
-    latency = DurationSummary(count=5000, mean_s=p99_s, min_s=p99_s, p50_s=p99_s, p90_s=p99_s, p99_s=p99_s, max_s=p99_s)
+def replayed(p99_s, failed=0, cpu_share=0.1, count=5000):
+    latency = DurationSummary(
+        count=count, mean_s=p99_s, min_s=p99_s, p50_s=p99_s, p90_s=p99_s, p99_s=p99_s, max_s=p99_s
+    )
     return LevelResult(
         concurrency=64,
         duration_s=10.0,
@@ -243,6 +303,20 @@ def test_a_check_sends_the_share_of_the_running_replicas_and_judges_by_the_bound
     assert "IT DOES NOT HOLD" in check_of(planned, 1, replayed(0.2)).sentence
     assert not check_of(planned, 1, replayed(0.03, failed=50)).holds
     assert "proves nothing" in check_of(planned, 1, replayed(0.03, cpu_share=0.99)).sentence
+
+
+@pytest.mark.parametrize(("fraction", "fewest"), [(0.99, 299), (0.95, 59)])
+def test_a_check_of_few_answers_proves_nothing(fraction, fewest):
+    planned = plan_capacity(service(), demand(fraction=fraction))
+    few = check_of(planned, 1, replayed(0.03, count=fewest - 1))
+    assert not few.holds
+    assert not few.proves
+    assert (
+        f"{fewest - 1} answers say nothing about p{100 * fraction:.0f}, which takes {fewest}; check for" in few.sentence
+    )
+    assert check_of(planned, 1, replayed(0.03, count=fewest)).holds
+    assert "IT DOES NOT HOLD" in check_of(planned, 1, replayed(0.2, count=20)).sentence
+    assert "nothing was answered" in check_of(planned, 1, replayed(0.0, count=0)).sentence
 
 
 def level(concurrency, rate, **more):

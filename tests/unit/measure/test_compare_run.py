@@ -28,10 +28,13 @@ class Script:
         rate = self.rate_of(name, sum(1 for asked in self.asked if asked == name))
         self.asked.append(name)
         self.plans.append(plan)
-        on_outcome(8, SimpleNamespace(recorder=SimpleNamespace(latencies=DurationHistogram())))
+        measured, latencies = level(rate or 0, plan.duration_s), DurationHistogram()
+        for _ in range(measured.latency.count):
+            latencies.record(measured.latency.mean_s)
+        on_outcome(8, SimpleNamespace(recorder=SimpleNamespace(latencies=latencies)))
         if rate is None:
             return SimpleNamespace(levels=(), interrupted=True)
-        return SimpleNamespace(levels=(level(rate, plan.duration_s),), interrupted=False)
+        return SimpleNamespace(levels=(measured,), interrupted=False)
 
 
 def level(rate, duration_s):

@@ -115,6 +115,17 @@ def test_bad_luck_in_runs_widens_the_interval():
     assert paired_ratio([1.0] * 60, steps).width > 1.3 * paired_ratio([1.0] * 60, mixed).width
 
 
+def test_the_noise_tells_of_as_many_rounds_as_the_interval_needs():
+    """Of rounds that resemble their neighbours, as many again give that interval again, not a shorter one."""
+    chance = random.Random(3)
+    level, ratios = 0.0, []
+    for _ in range(60):
+        level = 0.8 * level + chance.gauss(0, 0.1)
+        ratios.append(math.exp(level))
+    found = paired_ratio([1.0] * 60, ratios)
+    assert 50 <= rounds_needed(found.noise, found.width) <= 70
+
+
 def test_a_few_lost_rounds_neither_move_nor_widen_the_interval():
     chance = random.Random(5)
     quiet = [math.exp(chance.gauss(0, 0.05)) for _ in range(40)]

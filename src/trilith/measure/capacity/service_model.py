@@ -4,12 +4,14 @@ Rule 1: the utilisation law: how busy a service is, is its rate as a share of th
 Rule 2: service times are the latencies of one request at a time; how many are served at once is capacity times their
         mean. A service that batches looks like one with many servers, which is how it behaves.
 Rule 3: where the service was also measured under requests that come at random (an open loop), the model's waits are
-        scaled until they are the measured ones. Without that they are a textbook's.
+        scaled until they are the measured ones. Without that they are a textbook's. A wait that the noise of the two
+        p99s explains is none that was measured, and a scale at the end of its range is none that was found.
 Rule 4: what the measurement cannot carry is said, not guessed.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,9 +26,11 @@ _LOADS_FOR_SCALE: Final = (0.3, 0.95)
 _SCALES: Final = (0.05, 20.0)
 _HALVINGS: Final = 20
 _STEPS: Final = ((0.0, 0.9, 18), (0.9, 0.99, 9), (0.99, 1.0, 10))
-_SATURATED: Final = 0.9
 _FAILED: Final = 0.01
-_LEAST_ANSWERS: Final = 100
+_LEAST_ANSWERS: Final = 1000
+_ENOUGH_FOR_MEDIAN: Final = 3
+_SURE_Z: Final = 1.96
+_SCALES_DIFFER: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +132,11 @@ def fit_service(points: Sequence[MeasuredPoint], replicas: int = 1) -> ServiceMo
         variation=variance / mean_s**2 if mean_s > 0 else 0.0,
         cpu_per_request_s=_cpu(good),
     )
-    scales = [scale for point in good if (scale := _scale(model, point, replicas)) is not None]
-    scale = statistics.median(scales) if scales else 1.0
+    waits = [(point.rate_per_s, _scale(model, point, replicas, alone)) for point in good]
+    scales = [scale for _, scale in waits if isinstance(scale, float)]
+    unfit = [f"{rate_per_s:,.0f} a second {why}" for rate_per_s, why in waits if isinstance(why, str)]
+    # Two have no median: the longer wait counts.
+    scale = statistics.median(scales) if len(scales) >= _ENOUGH_FOR_MEDIAN else max(scales, default=1.0)
     return ServiceModel(
         capacity_per_s=model.capacity_per_s,
         servers=model.servers,
@@ -139,7 +146,7 @@ def fit_service(points: Sequence[MeasuredPoint], replicas: int = 1) -> ServiceMo
         wait_scale=scale,
         measured_waits=bool(scales),
         cpu_per_request_s=model.cpu_per_request_s,
-        doubts=tuple(_doubts(good, alone, measured_waits=bool(scales))),
+        doubts=(*_doubts(good, alone), *_doubts_of_waits(scales, unfit)),
     )
 
 
@@ -186,25 +193,42 @@ def _cpu(points: Iterable[MeasuredPoint]) -> float | None:
     return max(measured, key=lambda point: point.answered_per_s).cpu_per_request_s if measured else None
 
 
-def _scale(model: ServiceModel, point: MeasuredPoint, replicas: int) -> float | None:
-    """By what the model's waits must be multiplied to give this open loop's p99; None where that cannot be told."""
-    if point.rate_per_s is None or _unfit(point):
+def _scale(model: ServiceModel, point: MeasuredPoint, replicas: int, alone: MeasuredPoint) -> float | str | None:
+    """By what the model's waits must be multiplied to give this open loop's p99, or why that cannot be told.
+
+    None of what is no open loop, or of another load.
+    """
+    if point.rate_per_s is None:
         return None
-    busy = point.rate_per_s / (replicas * model.capacity_per_s)
-    if not _LOADS_FOR_SCALE[0] <= busy <= _LOADS_FOR_SCALE[1]:
+    if unfit := _unfit(point):
+        return unfit
+    rate_per_s, measured_s = point.rate_per_s, point.latency[_TAIL]
+    if not _LOADS_FOR_SCALE[0] <= rate_per_s / (replicas * model.capacity_per_s) <= _LOADS_FOR_SCALE[1]:
         return None
-    measured_s = point.latency[_TAIL]
+    if _around_tail(point)[0] <= _around_tail(alone)[1]:
+        return "had a p99 within the noise of that of a request that has the service for itself"
+
+    def p99_s(scale: float) -> float:
+        wait = waiting(rate_per_s, replicas * model.capacity_per_s, replicas * model.servers, model.variation, scale)
+        return response_quantile_s(model.service, wait, _TAIL)
+
     low, high = _SCALES
+    if not p99_s(low) < measured_s < p99_s(high):
+        return f"had waits less than {low:g} or more than {high:g} times those"
     for _ in range(_HALVINGS):
         middle = (low * high) ** 0.5
-        wait = waiting(
-            point.rate_per_s, replicas * model.capacity_per_s, replicas * model.servers, model.variation, middle
-        )
-        low, high = (middle, high) if response_quantile_s(model.service, wait, _TAIL) < measured_s else (low, middle)
+        low, high = (middle, high) if p99_s(middle) < measured_s else (low, middle)
     return high
 
 
-def _doubts(points: Sequence[MeasuredPoint], alone: MeasuredPoint, *, measured_waits: bool) -> Iterator[str]:
+def _around_tail(point: MeasuredPoint) -> tuple[float, float]:
+    """Between which latencies the true p99 most likely is: of the ranks that so many answers leave open."""
+    reach = _SURE_Z * math.sqrt(_TAIL * (1 - _TAIL) / point.answers)
+    known = sorted(point.latency.items())
+    return _quantile(known, _TAIL - reach), _quantile(known, min(1.0, _TAIL + reach))
+
+
+def _doubts(points: Sequence[MeasuredPoint], alone: MeasuredPoint) -> Iterator[str]:
     closed = sorted((point for point in points if point.rate_per_s is None), key=lambda point: point.concurrency)
     if len(closed) >= 2 and closed[-1].answered_per_s > _FULL_GAIN * max(point.answered_per_s for point in closed[:-1]):
         yield (
@@ -220,17 +244,21 @@ def _doubts(points: Sequence[MeasuredPoint], alone: MeasuredPoint, *, measured_w
         yield f"At the highest rate {fullest.failed_share:.1%} of the requests failed; only good answers were counted."
     if alone.answers < 100:
         yield f"One request at a time was measured {alone.answers} times only: its p99 is a guess."
-    if not measured_waits:
-        yield "Waits are a textbook's (Erlang C, Allen and Cunneen), not measured: " + _why_not_measured(points)
 
 
-def _why_not_measured(points: Sequence[MeasuredPoint]) -> str:
-    """Of each open loop why its waits say nothing."""
-    opened = [point for point in points if point.rate_per_s is not None]
-    reasons = [f"{point.rate_per_s:,.0f} a second {_unfit(point)}" for point in opened if _unfit(point)]
-    if reasons:
-        return "of the open loops " + ", ".join(reasons) + "; measure longer, or on a quieter machine."
-    return "no level was an open loop between 30 % and 95 % of the capacity."
+def _doubts_of_waits(scales: Sequence[float], unfit: Sequence[str]) -> Iterator[str]:
+    if scales and max(scales) > _SCALES_DIFFER * min(scales):
+        which = "their median" if len(scales) >= _ENOUGH_FOR_MEDIAN else "the longer one"
+        yield (
+            f"Waits were {min(scales):.2g} to {max(scales):.2g} times a textbook's, by the load that was measured:"
+            f" {which} is used, and another load may wait otherwise."
+        )
+    if scales:
+        return
+    why = "no level was an open loop between 30 % and 95 % of the capacity."
+    if unfit:
+        why = "of the open loops " + ", ".join(unfit) + "; measure longer, or on a quieter machine."
+    yield "Waits are a textbook's (Erlang C, Allen and Cunneen), not measured: " + why
 
 
 def _unfit(point: MeasuredPoint) -> str:
@@ -238,5 +266,5 @@ def _unfit(point: MeasuredPoint) -> str:
     if point.failed_share > _FAILED:
         return f"had {point.failed_share:.1%} failures"
     if point.answers < _LEAST_ANSWERS:
-        return f"had {point.answers} answers (a p99 needs {_LEAST_ANSWERS})"
+        return f"had {point.answers} answers (a p99 needs {_LEAST_ANSWERS:,})"
     return "was spoiled by the generator, which sent late or had no core" if point.spoiled else ""

@@ -1,7 +1,8 @@
 """How many replicas and machines a rate takes. Pure.
 
-Rule 1: replicas are added until utilisation and the predicted latency are within their bounds; each one of the next
-        smaller number is shown with what it misses.
+Rule 1: the smallest number at which utilisation and the predicted latency are within their bounds; each one of the next
+        smaller number is shown with what it misses. More replicas may be slower: four on a machine share one queue, and
+        five on two are queues of two and three.
 Rule 2: replicas of one machine share a queue, as those of one Trilith server do; machines share the load by chance.
 Rule 3: a replica on another machine answers as much as the measured one did. Where CPU time was measured, a machine
         holds as many replicas as it has cores for when they are full.
@@ -10,7 +11,7 @@ Rule 3: a replica on another machine answers as much as the measured one did. Wh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,7 +35,7 @@ class Demand:
         most_busy: the highest utilisation that is allowed, 0 to 1.
         cores_per_machine: how many a machine has, or None for machines like the measured one.
         price_per_hour: of one machine, in any currency, or None.
-        spare: replicas more than the load needs, so that one may fail.
+        spare: replicas more than the load needs, so that one may fail; more of them where just so many would be slower.
         replicas_per_machine: given, instead of found by CPU time; None to find it.
 
     Raises:
@@ -128,8 +129,9 @@ def plan_capacity(model: ServiceModel, demand: Demand, measured_replicas: int = 
         )
     per_machine = _per_machine(model, demand, measured_replicas)
     needed = _needed(model, demand, per_machine)
-    chosen = _size(model, demand, per_machine, needed + demand.spare)
-    less = _needed(replace(model, capacity_per_s=_LESS_CAPACITY * model.capacity_per_s), demand, per_machine)
+    chosen = _size(model, demand, per_machine, _needed(model, demand, per_machine, needed + demand.spare))
+    slower = replace(model, capacity_per_s=_LESS_CAPACITY * model.capacity_per_s)
+    less = _needed(slower, demand, per_machine)
     numbers = sorted(
         {needed - 1, needed, needed + 1, chosen.replicas + 1, math.ceil(1.5 * needed)} - {0, chosen.replicas}
     )
@@ -140,7 +142,7 @@ def plan_capacity(model: ServiceModel, demand: Demand, measured_replicas: int = 
         chosen=chosen,
         beside=tuple(_size(model, demand, per_machine, number) for number in numbers),
         highest_rate_per_s=_highest_rate(model, demand, per_machine, needed),
-        replicas_at_less=less + demand.spare,
+        replicas_at_less=_needed(slower, demand, per_machine, less + demand.spare),
         notes=(*model.doubts, *_notes(model, demand, chosen)),
     )
 
@@ -154,19 +156,37 @@ def _per_machine(model: ServiceModel, demand: Demand, measured_replicas: int) ->
     return max(1, int(demand.cores_per_machine / cores_of_one + 1e-9))
 
 
-def _needed(model: ServiceModel, demand: Demand, per_machine: int) -> int:
-    """By halving: more replicas are never slower by the model."""
-    low = max(1, math.ceil(demand.rate_per_s / (model.capacity_per_s * demand.most_busy) - 1e-9))
-    if low > MOST_REPLICAS:
+def _needed(model: ServiceModel, demand: Demand, per_machine: int, at_least: int = 1) -> int:
+    """The smallest number that fits.
+
+    Of so many machines, full ones are the quickest, so their number is found first. Then it is that of the replicas
+    on the machine with the fewest, and last how many machines have one more: within each of these, more is quicker.
+    """
+    lowest = max(at_least, math.ceil(demand.rate_per_s / (model.capacity_per_s * demand.most_busy) - 1e-9))
+    if lowest > MOST_REPLICAS:
         raise InvalidConfig(f"{demand.rate_per_s:,.0f}/s would take more than {MOST_REPLICAS:,} replicas")
-    high = low
-    while not _fits(model, demand, per_machine, high):
-        low, high = high + 1, 2 * high
-        if high > 2 * MOST_REPLICAS:
-            raise InvalidConfig(f"not even {MOST_REPLICAS:,} replicas give {duration(demand.limit_s)} by this model")
+
+    def fits(replicas: int) -> bool:
+        return _fits(model, demand, per_machine, replicas)
+
+    most = math.ceil(MOST_REPLICAS / per_machine)
+    machines = _first(math.ceil(lowest / per_machine), most, lambda count: fits(count * per_machine))
+    if machines is None:
+        raise InvalidConfig(f"not even {MOST_REPLICAS:,} replicas give {duration(demand.limit_s)} by this model")
+    lowest, highest = max(lowest, (machines - 1) * per_machine + 1), machines * per_machine
+    fewest = _first(lowest // machines, per_machine, lambda each: fits(min(highest, (each + 1) * machines - 1)))
+    fewest = per_machine if fewest is None else fewest
+    found = _first(max(lowest, fewest * machines), min(highest, (fewest + 1) * machines - 1), fits)
+    return highest if found is None else found
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
+    """The smallest number of which something holds that holds of all larger ones too; None when it does of none."""
+    if low > high or not holds(high):
+        return None
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if _fits(model, demand, per_machine, middle) else (middle + 1, high)
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return high
 
 

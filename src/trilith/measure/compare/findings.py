@@ -15,6 +15,7 @@ from typing import Final
 
 from trilith.measure.bootstrap import FEWEST_ROUNDS, pooled_percentile_ratio, pooled_share_ratio
 from trilith.measure.compare import sentences
+from trilith.measure.compare.pairs import few_each, rate_by_latency, rates_by_latency, value_of, values_of
 from trilith.measure.compare.plan import ComparePlan
 from trilith.measure.compare.results import (
     CPU,
@@ -49,7 +50,6 @@ _ENOUGH_FOR_DRIFT: Final = 6
 _NOT_BY_CHANCE: Final = 3
 _SIZE_CHANGE: Final = 1.2
 _FINE_CPU_S: Final = 0.2
-_MANY_EACH: Final = 30
 _COUNT_ERROR: Final = 1 / math.sqrt(6)  # of a count of what comes at even intervals: two ends, each uniform within one
 _POOLED_FACTOR: Final = 2  # a tail of all rounds takes more answers than one of each: no round repeats it
 
@@ -99,11 +99,10 @@ def decisive_metric(plan: ComparePlan, ratios: Container[str]) -> Metric:
 
 def ratio_of(rounds: Sequence[Round], other: int, metric: Metric) -> RatioEstimate | None:
     """The ratio of one figure over the rounds in which both have it; None when there is none, or too few answers."""
-    by_latency = metric is THROUGHPUT and _few_each([each.levels[index] for each in rounds for index in (0, other)])
-    read = _rate_by_latency if by_latency else lambda level: _value(level, metric)
+    by_latency = metric is THROUGHPUT and few_each(rounds)
     baselines, others, first = [], [], []
     for each in rounds:
-        before, after = read(each.levels[0]), read(each.levels[other])
+        before, after = rates_by_latency(each, other) if by_latency else values_of(each, other, metric)
         if before is not None and after is not None:
             baselines.append(before)
             others.append(after)
@@ -114,18 +113,6 @@ def ratio_of(rounds: Sequence[Round], other: int, metric: Metric) -> RatioEstima
         least = _counting_noise(rounds, other) if metric is THROUGHPUT and not by_latency else 0.0
         return paired_ratio(baselines, others, baseline_first=first, least_noise=least)
     return _pooled_ratio(rounds, other, metric)
-
-
-def _few_each(levels: Sequence[LevelResult]) -> bool:
-    """Whether connections gave so few answers in a round that it matters which of them fell within the window."""
-    if any(level.failed or level.open is not None for level in levels):
-        return False
-    return any(0 < level.latency.count < _MANY_EACH * level.concurrency for level in levels)
-
-
-def _rate_by_latency(level: LevelResult) -> float | None:
-    """Answers a second by Little's law: with so many always in flight, that is their number by the mean latency."""
-    return level.concurrency / level.latency.mean_s if level.latency.count and level.latency.mean_s > 0 else None
 
 
 def _counting_noise(rounds: Sequence[Round], other: int) -> float:
@@ -166,15 +153,15 @@ def _pooled_ratio(rounds: Sequence[Round], other: int, metric: Metric) -> RatioE
 
 def standings_of(plan: ComparePlan, rounds: Sequence[Round]) -> tuple[Standing, ...]:
     """Every contestant by itself."""
-    found = []
+    found, few = [], few_each(rounds)
     for index, contestant in enumerate(plan.contestants):
         levels = [each.levels[index] for each in rounds]
         errors: Counter[str] = Counter()
         for level in levels:
             errors.update(level.errors)
-        figures, few = {}, _few_each(levels)
+        figures = {}
         for metric in METRICS:
-            read = _rate_by_latency if metric is THROUGHPUT and few else functools.partial(_value, metric=metric)
+            read = rate_by_latency if metric is THROUGHPUT and few else functools.partial(value_of, metric=metric)
             values = [value for level in levels if (value := read(level)) is not None]
             if values and 2 * len(values) >= len(levels):
                 figures[metric.key] = statistics.median(values)
@@ -220,13 +207,6 @@ def _pooled(histograms: Iterable[DurationHistogram]) -> DurationHistogram:
     for histogram in histograms:
         whole.merge(histogram)
     return whole
-
-
-def _value(level: LevelResult, metric: Metric) -> float | None:
-    if level.latency.count < metric.fewest_answers:
-        return None
-    value = metric.value(level)
-    return value if value is not None and value > 0 else None
 
 
 def _noise(levels: Sequence[LevelResult]) -> Noise | None:

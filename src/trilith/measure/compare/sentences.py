@@ -75,7 +75,7 @@ def _latency(ratios: Mapping[str, RatioEstimate]) -> tuple[str, str]:
     """The highest percentile that was measured, as ` at equal p99` or ` at 0.62 x the p99`; else that it is unclear."""
     for metric in (P99, P90, P50, MEAN):
         estimate = ratios.get(metric.key)
-        if estimate is None or estimate.high == math.inf:
+        if estimate is None or estimate.high == math.inf or (metric is MEAN and _by_latency(ratios)):
             continue
         verdict = judge(estimate, matters=MATTERS)
         if verdict is Verdict.SAME or (verdict is Verdict.UNCLEAR and estimate.width < 2 * MATTERS):
@@ -85,6 +85,12 @@ def _latency(ratios: Mapping[str, RatioEstimate]) -> tuple[str, str]:
             return "", f"; whether its {metric.title} differs is unclear ({ends})"
         return f" at {times(estimate.ratio)} the {metric.title}", ""
     return "", ""
+
+
+def _by_latency(ratios: Mapping[str, RatioEstimate]) -> bool:
+    """Whether throughput is the mean latency by Little's law: then the two are one finding."""
+    rate = ratios.get(THROUGHPUT.key)
+    return rate is not None and math.isclose(rate.ratio * ratios[MEAN.key].ratio, 1.0, rel_tol=1e-9)
 
 
 def _unclear(baseline: str, other: str, metric: Metric, ratio: RatioEstimate, round_s: float) -> str:
