@@ -89,7 +89,7 @@ def tune(
         Requests in flight, separated by commas; a configuration counts by its best level. By default 8, with --p99
         1,4,16.
     duration
-        Time of a measurement of the usual length, at each level. Most are half as long, those of the final as long.
+        Time of a measurement of the usual length, at each level. The budget is counted in it; each is half as long.
     warmup
         Time of load before each that is not measured.
     timeout
@@ -143,6 +143,7 @@ def tune(
         budget=budget,
         check=None if check is None else command_check(check),
         state=state,
+        files=(*declared.places, *((config,) if config is not None else ())),
     )  # fmt: skip
     if again:
         state.unlink(missing_ok=True)

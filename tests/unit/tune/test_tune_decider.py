@@ -32,22 +32,73 @@ def test_a_bound_on_the_latency_is_kept():
     tuner = searched(space, measured, budget=12, noise=0.02, objective=objective)
     throughput, p99_s = measured(*tuner.best())
     assert p99_s <= objective.p99_s
-    assert throughput >= 0.9 * max(kept)
+    assert throughput >= 0.85 * max(kept)
 
 
-def test_observations_told_again_lead_on_from_where_they_were():
+def test_observations_told_again_lead_on_from_where_they_were_at_every_one_of_them():
     space, measured = server(5)
-    first, told, draw = Tuner(space, Objective(), budget=12), [], random.Random(5)
-    for _ in range(9):
+    first, told, draw = Tuner(space, Objective(), budget=10), [], random.Random(5)
+    later = Tuner(space, Objective(), budget=10)  # not told which part a measurement belongs to
+    while True:
+        again = Tuner(space, Objective(), budget=10)
+        for each in told:
+            again.observe(*each)
         proposal = first.propose()
-        seen = observation(measured(*proposal.configuration), proposal.share, 0.05, draw)
-        told.append((proposal.configuration, seen))
-        first.observe(*told[-1])
-    again = Tuner(space, Objective(), budget=12)
-    for each in told:
-        again.observe(*each)
-    assert again.propose() == first.propose()
-    assert again.best() == first.best()
+        assert first.propose() == proposal == again.propose() == later.propose()
+        if proposal is None:
+            break
+        seen = observation(measured(*proposal.configuration), proposal.share, 0.3, draw)
+        told.append((proposal.configuration, seen, proposal.part))
+        assert first.observe(proposal.configuration, seen) == proposal.part
+        later.observe(proposal.configuration, seen)
+    assert {part for _, _, part in told} >= {"start", "spread", "search", "choice", "final"}
+    assert again.best() == first.best() == later.best()
+
+
+def test_where_every_setting_is_as_good_no_gain_is_found():
+    space = Space([knob("A.x", [1, 2, 4, 8], current=1), knob("A.y", [1, 2, 4, 8], current=1)])
+    found = [judge(searched(space, lambda *_: (100.0, 0.1), budget=10, noise=0.2, seed=seed)) for seed in range(14)]
+    assert sum(verdict.low > 1.0 for verdict in found) <= 1  # 95 of 100 intervals hold 1, so that 1 in 40 is above it
+    assert sum(verdict.rounds >= 4 for verdict in found) >= 7
+
+
+def test_the_final_is_measured_in_turn_and_alone_says_what_is_gained():
+    space = Space([knob("A.x", [1, 2, 3], current=1)])
+    tuner, finals = Tuner(space, Objective(), budget=10), []
+    while (proposal := tuner.propose()) is not None:
+        (x,) = proposal.configuration
+        is_final = proposal.part == "final"
+        throughput = (120.0 if is_final else 300.0) if x == 3 else 100.0  # luck before, none in the final
+        finals += [x] if is_final else []
+        tuner.observe(proposal.configuration, observation((throughput, 0.1), proposal.share, 0.0, random.Random(1)))
+    assert finals[:8] == [3, 1, 1, 3, 3, 1, 1, 3]
+    verdict = judge(tuner)
+    assert verdict.ratio == pytest.approx(1.2)
+    assert 1.1 < verdict.low < 1.2 < verdict.high < 1.3
+    assert tuner.figures((3,)).throughput_per_s == pytest.approx(120.0)
+
+
+def test_a_small_budget_is_enough_for_one_other_and_a_round():
+    space = Space([knob("A.x", [1, 2], current=1)])
+    tuner = searched(space, lambda x: (100.0 * x, 0.1), budget=2, noise=0.0)
+    assert tuner.spent == 2.0
+    verdict = judge(tuner)
+    assert (verdict.winner, verdict.ratio, verdict.rounds) == ((2,), pytest.approx(2.0), 1)
+    assert verdict.low == 0.0  # one round does not say how sure it is
+
+
+def test_what_is_no_better_in_the_final_is_no_winner():
+    space = Space([knob("A.x", [1, 2], current=1)])
+    tuner = Tuner(space, Objective(), budget=6)
+    for throughput in (150.0, 150.0):
+        tuner.observe((2,), observation((throughput, 0.1), 0.5, 0.0, random.Random(1)), "search")
+        tuner.observe((1,), observation((100.0, 0.1), 0.5, 0.0, random.Random(1)), "start")
+    while (proposal := tuner.propose()) is not None:
+        throughput = 95.0 if proposal.configuration == (2,) else 100.0
+        tuner.observe(proposal.configuration, observation((throughput, 0.1), 0.5, 0.0, random.Random(1)))
+    assert tuner.chosen == (2,)
+    assert tuner.best() == (1,)
+    assert judge(tuner).effects == ()
 
 
 def test_what_fails_is_not_proposed_again_and_ends_no_search():

@@ -1,12 +1,13 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from trilith.errors import InvalidConfig
+from trilith.errors import InvalidConfig, SetupError
 from trilith.measure.copies import CopyPlan
-from trilith.measure.tune.curves import batch_cap
+from trilith.measure.tune.curves import batch_cap, batch_caps, is_capped
 from trilith.measure.tune.decider import Tuner
-from trilith.measure.tune.measuring import Load
+from trilith.measure.tune.measuring import Load, command_check
 from trilith.measure.tune.objective import Figures, Objective, Observation
 from trilith.measure.tune.patch import changed_settings, plan_changes
 from trilith.measure.tune.report import as_values, explanation, step_line
@@ -65,11 +66,71 @@ def test_batches_that_can_gain_nothing_are_not_tried():
     assert tried <= {(1,), (2,), (4,)}
 
 
+def test_a_curve_of_one_backend_caps_no_other():
+    space = Space(
+        [
+            knob("models.m.max_batch_size", [1, 2, 4, 8]),
+            knob("models.m.backend", ["onnxruntime", "openvino"]),
+            knob("A.replicas", [1, 2]),
+        ]
+    )
+    useless, useful = curve(0.0001, 0.01, runs=2000), curve(0.01, 0.001)
+    caps = batch_caps(
+        space,
+        [
+            ((4, "onnxruntime", 1), seen(figures(1), curves=useless)),
+            ((4, "openvino", 1), seen(figures(1), curves=useful)),
+        ],
+    )
+    assert str(caps[0, ((1, "onnxruntime"),)]).startswith(
+        "batches of more than 1 were not tried with models.m.backend=onnxruntime: in m one of n takes"
+    )
+    assert is_capped(caps, (8, "onnxruntime", 2))
+    assert not is_capped(caps, (1, "onnxruntime", 2))
+    assert not is_capped(caps, (8, "openvino", 1))
+
+
+def test_a_search_of_other_code_check_times_or_machine_is_another(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app.py").write_text("one")
+    (tmp_path / "check.py").write_text("strict")
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / "m" / "1" / "model.onnx").write_text("weights")
+    copy, space, load = CopyPlan(target="app.py:A"), Space([knob("A.cpu", [None, 2])]), Load(path="/read")
+
+    def key(load=load, check="python check.py", copy=copy):
+        files = [Path("app.py"), Path("m")]
+        return search_key(copy, space, Objective(), load, check=command_check(check), files=files)
+
+    def differs(other):
+        return [name for name, digest in before.items() if other[name] != digest]
+
+    before = key()
+    assert key() == before
+    assert differs(key(replace(load, warmup_s=9.0))) == ["the load"]
+    assert differs(key(replace(load, timeout_s=9.0))) == ["the load"]
+    assert differs(key(check="python check.py --loose")) == ["the check"]
+    (tmp_path / "check.py").write_text("loose")
+    assert differs(key()) == ["the check"]
+    (tmp_path / "check.py").write_text("strict")
+    (tmp_path / "m" / "1" / "model.onnx").write_text("other weights")
+    assert differs(key()) == ["the target's files"]
+    (tmp_path / "m" / "1" / "model.onnx").write_text("weights")
+    (tmp_path / "app.py").write_text("two")
+    assert differs(key()) == ["the target's files"]
+    (tmp_path / "app.py").write_text("one")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(977)))
+    assert differs(key()) == ["the machine"]
+    with pytest.raises(SetupError, match=r"gone\.py: cannot be read"):
+        search_key(copy, space, Objective(), load, files=[Path("gone.py")])
+
+
 def result_of(*, interrupted=False):
     space = Space([knob("A.replicas", [1, 2], current=1), knob("A.threads", [4, 8], current=4)])
     tuner = Tuner(space, Objective(p99_s=0.2), budget=4)
-    tuner.observe((1, 4), seen(figures(100)))
-    tuner.observe((2, 4), seen(figures(200)))
+    for part in ("search", "final", "final"):
+        tuner.observe((2, 4), seen(figures(200)), part)
+        tuner.observe((1, 4), seen(figures(100)), part)
     tuner.observe((1, 8), Observation(failure="does not start: no room"))
     return TuneResult(verdict=judge(tuner), tuner=tuner, interrupted=interrupted, resumed=0)
 
@@ -80,7 +141,7 @@ def test_the_winner_is_explained_in_words():
     assert lines[1].startswith("  A.replicas: 1 -> 2: +")
     assert "  Best as they are: A.threads" in lines
     assert "  A.threads=8: does not start: no room" in lines
-    assert explanation(result_of(interrupted=True))[0].startswith("Stopped after 3 of 4 measurements")
+    assert explanation(result_of(interrupted=True))[0].startswith("Stopped after 7 of 4 measurements")
     values = as_values(result_of())
     assert values["winner"] == {"A.replicas": 2, "A.threads": 4}
     assert [row["winner"] for row in values["rows"]] == [True, False]
@@ -111,14 +172,14 @@ def test_a_search_on_disk_is_the_same_search_and_no_other(tmp_path):
     space, objective, load = Space([knob("A.cpu", [None, 2])]), Objective(), Load(path="/read")
     key = search_key(CopyPlan(target="app.py:A"), space, objective, load)
     assert key != search_key(CopyPlan(target="app.py:A"), space, objective, Load(path="/read", concurrency=(4,)))
-    entry = Entry(settings={"A.cpu": None}, observation=seen(figures(5), curves=curve(0.1, 0.2)))
+    entry = Entry(settings={"A.cpu": None}, part="start", observation=seen(figures(5), curves=curve(0.1, 0.2)))
     state = SearchState(search=key, target="app.py:A", objective=str(objective), entries=[entry])
     path = tmp_path / "state.json"
     assert read_state(path, key) is None
     write_state(path, state)
     assert read_state(path, key) == state
     with pytest.raises(InvalidConfig, match=r"holds another search \(app.py:A: most answers a second\); remove it"):
-        read_state(path, "other")
+        read_state(path, {**key, "the load": "other"})
     path.write_text("{}")
     with pytest.raises(InvalidConfig, match="is no state of a search"):
         read_state(path, key)

@@ -6,13 +6,14 @@ The decider (`Tuner`) is pure, so that it can be tried on surfaces that are know
 """
 
 from trilith.measure.copies import CopyFailed, CopyPlan, RunningCopy, running_copy
-from trilith.measure.tune.decider import Proposal, Tuner
+from trilith.measure.tune.decider import Tuner
 from trilith.measure.tune.declaration import Declared
 from trilith.measure.tune.declared import read_declared
 from trilith.measure.tune.defaults import current_value, default_space
 from trilith.measure.tune.measuring import Bench, Check, Load, command_check
 from trilith.measure.tune.objective import Figures, Objective, Observation
 from trilith.measure.tune.patch import SETTINGS_FILE, FileChange, changed_settings, plan_changes
+from trilith.measure.tune.proposal import Proposal
 from trilith.measure.tune.report import as_values, explanation, shown, step_line, trade_offs
 from trilith.measure.tune.run import Step, TunePlan, TuneResult, tune
 from trilith.measure.tune.space import Configuration, Knob, Space, knob

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from trilith.measure.tune.space import Value
@@ -46,8 +48,16 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
         services: the root first; empty for a folder of models.
         models: those of the folder, or those that the services have the node host.
         values: what can be set, by path, as it is without tuning.
+        files: what it is made of: the modules that importing it loaded and that lie in its folders, or the folder of
+            models itself. Without what is installed.
     """
 
     services: list[DeclaredService]
     models: list[DeclaredModel]
     values: dict[str, Value]
+    files: list[str] = []
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Its files and the folders of its models."""
+        return tuple(map(Path, [*self.files, *(model.folder for model in self.models)]))

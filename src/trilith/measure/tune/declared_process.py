@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import inspect
 import sys
+import sysconfig
 from pathlib import Path
 
 import msgspec
 
+import trilith
 from trilith.config import setting_path
 from trilith.errors import TrilithError
 from trilith.measure.tune.declaration import Declared, DeclaredMethod, DeclaredService
@@ -20,6 +22,7 @@ from trilith.service import apply_settings, load_target, service_graph, spec_of
 
 
 def _of_application(arguments: DeclaredArguments) -> Declared:
+    before = set(sys.modules)
     root = spec_of(load_target(arguments.target, folder=arguments.folder))
     graph = service_graph(root)
     apply_settings(graph, arguments.settings.services, arguments.settings.models)
@@ -56,7 +59,22 @@ def _of_application(arguments: DeclaredArguments) -> Declared:
         model, found = declared_model(name, find_model(name, roots), arguments.settings.models.get(name, {}))
         models.append(model)
         values.update(found)
-    return Declared(services=services, models=models, values=values)
+    return Declared(services=services, models=models, values=values, files=_own_files(before))
+
+
+def _own_files(before: set[str]) -> list[str]:
+    """The files of the modules that were loaded since, without those that are installed."""
+    found = set()
+    for name in set(sys.modules) - before:
+        path = getattr(sys.modules[name], "__file__", None)
+        if isinstance(path, str) and Path(path).is_file() and not _is_installed(Path(path)):
+            found.add(str(Path(path).resolve()))
+    return sorted(found)
+
+
+def _is_installed(path: Path) -> bool:
+    installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return any(path.is_relative_to(each) for each in installed) or path.is_relative_to(Path(trilith.__file__).parent)
 
 
 def main() -> int:

@@ -235,26 +235,39 @@ def _curves(copy: RunningCopy) -> dict[str, tuple[tuple[int, float, int], ...]]:
     }
 
 
-def command_check(command: str, *, timeout_s: float = 600.0) -> Check:
-    """A check that is a shell command: it finds the copy's address in `TRILITH_URL`, and passes when it ends with 0."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandCheck:
+    """A check that is a shell command: it finds the copy's address in `TRILITH_URL`, and passes when it ends with 0.
 
-    def check(copy: RunningCopy) -> str:
+    Attributes:
+        command: for the shell.
+        timeout_s: seconds within which it must end.
+    """
+
+    command: str
+    timeout_s: float = 600.0
+
+    def __call__(self, copy: RunningCopy) -> str:
+        """Why the copy fails it; "" when it passes."""
         try:
             ended = subprocess.run(
-                command,
+                self.command,
                 shell=True,
                 env={**os.environ, "TRILITH_URL": f"http://{copy.http}", "TRILITH_GRPC": copy.grpc},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=timeout_s,
+                timeout=self.timeout_s,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return f"the check did not end within {timeout_s:g} s"
+            return f"the check did not end within {self.timeout_s:g} s"
         said = " ".join(ended.stdout.decode("utf-8", "replace").split())[-_MOST_SAID:]
         return "" if ended.returncode == 0 else f"the check ended with {ended.returncode}: {said or 'it said nothing'}"
 
-    return check
+
+def command_check(command: str, *, timeout_s: float = 600.0) -> Check:
+    """A check that is a shell command; see `CommandCheck`."""
+    return CommandCheck(command=command, timeout_s=timeout_s)
 
 
 def _cause(error: TrilithError) -> str:

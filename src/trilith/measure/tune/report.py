@@ -112,15 +112,24 @@ def _gain(verdict: Verdict, objective: Objective) -> str:
     if len(verdict.rows) == 1:
         return f"Only one configuration could be measured: {said}."
     if verdict.ratio is None:
-        return f"The best: {said}."
+        return f"The best by what was measured while searching: {said}. How much that gains only the final tells."
     if verdict.winner is not None and not verdict.effects:
         return f"It is best as it is: {said}."
     what = "the throughput" if objective.kind == "throughput" else "the answers for a CPU second"
-    sure = f"most likely {verdict.low:.2f} to {verdict.high:.2f}"
+    sure = f"most likely {verdict.low:.2f} to {verdict.high:.2f}, by {verdict.rounds} rounds"
     now = next((row for row in verdict.rows if row.is_start), None)
     if now is not None and not now.meets:
         return f"The best: {said}: {verdict.ratio:.2f} x {what} of what there is now, which misses a bound."
-    doubt = "" if verdict.low > 1.0 else "; that may be no gain at all: measure longer (--duration)"
+    if verdict.rounds == 1:
+        return (
+            f"The best: {said}: {verdict.ratio:.2f} x {what} of what there is now, in the single round that the budget "
+            "allows; how sure that is takes more (--budget)."
+        )
+    doubt = (
+        ""
+        if verdict.low > 1.0
+        else "; that may be no gain at all: measure longer (--duration) or more often (--budget)"
+    )
     return f"The best: {said}: {verdict.ratio:.2f} x {what} of what there is now ({sure}{doubt})."
 
 
@@ -138,6 +147,7 @@ def as_values(result: TuneResult) -> dict[str, Any]:
         "winner": None if verdict.winner is None else space.settings(verdict.winner),
         "meets": verdict.meets,
         "ratio": verdict.ratio,
+        "rounds": verdict.rounds,
         "interval": [verdict.low, verdict.high if math.isfinite(verdict.high) else None],
         "effects": [
             {"path": each.path, "before": each.before, "after": each.after, "ratio": each.ratio}

@@ -12,9 +12,10 @@ from typing import Final
 
 from trilith.errors import InvalidConfig
 from trilith.measure.copies import CopyPlan
-from trilith.measure.tune.decider import Proposal, Tuner
+from trilith.measure.tune.decider import Tuner
 from trilith.measure.tune.measuring import Bench, Check, Load
 from trilith.measure.tune.objective import Objective, Observation
+from trilith.measure.tune.proposal import Proposal
 from trilith.measure.tune.space import Space
 from trilith.measure.tune.state import Entry, SearchState, read_state, search_key, write_state
 from trilith.measure.tune.verdict import Verdict, judge
@@ -36,6 +37,7 @@ class TunePlan:
         budget: measurements of the usual length; None for a fifth of those of a sweep, 8 to 40.
         check: for settings that may change what is answered.
         state: file in which it is kept what was measured; None for none.
+        files: files and folders of the target; a search of other content is another search.
     """
 
     copy: CopyPlan
@@ -45,6 +47,7 @@ class TunePlan:
     budget: float | None = None
     check: Check | None = None
     state: Path | None = None
+    files: tuple[Path, ...] = ()
 
     @property
     def measurements(self) -> float:
@@ -104,14 +107,14 @@ def tune(plan: TunePlan, on_step: Callable[[Step], None] | None = None) -> TuneR
             " --check 'COMMAND', which finds the copy's address in TRILITH_URL and ends with 0 when they are"
         )
     tuner = Tuner(plan.space, plan.objective, budget=plan.measurements)
-    key = search_key(plan.copy, plan.space, plan.objective, plan.load)
+    key = search_key(plan.copy, plan.space, plan.objective, plan.load, check=plan.check, files=plan.files)
     state = None if plan.state is None else read_state(plan.state, key)
     if state is None:
         state = SearchState(search=key, target=plan.copy.target, objective=str(plan.objective))
     for entry in state.entries:
         configuration = plan.space.configuration(entry.settings)
         if configuration is not None:
-            tuner.observe(configuration, entry.observation)
+            tuner.observe(configuration, entry.observation, entry.part)
     resumed, interrupted = len(state.entries), False
     bench = Bench(plan.space, plan.copy, plan.load, plan.check)
     try:
@@ -120,8 +123,9 @@ def tune(plan: TunePlan, on_step: Callable[[Step], None] | None = None) -> TuneR
             if on_step is not None:
                 on_step(Step(number=number, proposal=proposal, observation=None, spent=tuner.spent))
             observation = bench.measure(proposal.configuration, proposal.share)
-            tuner.observe(proposal.configuration, observation)
-            state.entries.append(Entry(settings=plan.space.settings(proposal.configuration), observation=observation))
+            tuner.observe(proposal.configuration, observation, proposal.part)
+            settings = plan.space.settings(proposal.configuration)
+            state.entries.append(Entry(settings=settings, part=proposal.part, observation=observation))
             if plan.state is not None:
                 write_state(plan.state, state)
             if on_step is not None:

@@ -1,6 +1,7 @@
 """What a search found: the trade-offs, the winner, and what it owes to each change. Pure.
 
-Rule: a gain is told with how sure it is, and a change that was found to do nothing is not told as one that helps.
+Rule 1: a gain is told by what was measured after the winner was chosen, with how sure that makes it.
+Rule 2: a change that was found to do nothing is not told as one that helps.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from trilith.measure.tune.evidence import scatter_of
 from trilith.measure.tune.objective import Figures
 from trilith.measure.tune.space import Configuration, Value
 
-_Z95: Final = 1.96
-_USUAL_NOISE: Final = 0.05
 _WORTH_TELLING: Final = 0.01
 _NOISY: Final = 0.15
 _FOR_P99: Final = 100  # answers below which the 99th percentile is the slowest
@@ -74,9 +73,10 @@ class Verdict:
     Attributes:
         winner: the best configuration; None when nothing could be measured.
         meets: whether it keeps every bound.
-        ratio: how many times as good it is as what there is without tuning; None where that was not measured.
-        low: lower end of the interval in which that ratio most likely is.
-        high: its upper end.
+        ratio: how many times as good it is as what there is without tuning, by the final; None where it had none.
+        low: lower end of the interval that holds that ratio in 95 of 100 finals; 0 where nothing is known.
+        high: its upper end; infinite where nothing is known.
+        rounds: of the final: how often both were measured, in turn.
         effects: what its changes do, the strongest first.
         rows: what was measured, the best first.
         failures: why configurations could not be measured, with one of them each.
@@ -88,6 +88,7 @@ class Verdict:
     ratio: float | None
     low: float
     high: float
+    rounds: int
     effects: tuple[Effect, ...]
     rows: tuple[Row, ...]
     failures: tuple[tuple[str, Configuration], ...]
@@ -96,9 +97,10 @@ class Verdict:
 
 def judge(tuner: Tuner) -> Verdict:
     """What the search has found so far."""
-    winner, start = tuner.best(), tuner.space.start
+    winner = tuner.best()
     rows = _rows(tuner, winner)
-    ratio, low, high = _ratio(tuner, winner, start)
+    gain = tuner.gain() if winner is not None and winner == tuner.chosen else None
+    unchanged = 1.0 if winner == tuner.space.start else None
     figures = tuner.figures(winner) if winner is not None else None
     failures: dict[str, Configuration] = {}
     for configuration, evidence in tuner.evidence.items():
@@ -107,9 +109,10 @@ def judge(tuner: Tuner) -> Verdict:
     return Verdict(
         winner=winner,
         meets=figures is not None and tuner.objective.meets(figures),
-        ratio=ratio,
-        low=low,
-        high=high,
+        ratio=unchanged if gain is None else gain.ratio,
+        low=(unchanged or 0.0) if gain is None else gain.low,
+        high=(unchanged or math.inf) if gain is None else gain.high,
+        rounds=0 if gain is None else gain.rounds,
         effects=_effects(tuner, winner) if winner is not None else (),
         rows=tuple(rows),
         failures=tuple(failures.items()),
@@ -166,18 +169,6 @@ def pareto(figures: Sequence[Figures]) -> set[int]:
             other != point and all(theirs <= own for theirs, own in zip(other, point, strict=True)) for other in points
         )
     }
-
-
-def _ratio(tuner: Tuner, winner: Configuration | None, start: Configuration) -> tuple[float | None, float, float]:
-    evidence = tuner.evidence
-    if winner is None or start not in evidence or not evidence[start].scores:
-        return None, 0.0, math.inf
-    if winner == start:
-        return 1.0, 1.0, 1.0
-    difference = evidence[winner].mean - evidence[start].mean
-    noise = tuner.noise or _USUAL_NOISE
-    off = _Z95 * noise * math.sqrt(1.0 / evidence[winner].share + 1.0 / evidence[start].share)
-    return math.exp(difference), math.exp(difference - off), math.exp(difference + off)
 
 
 def _effects(tuner: Tuner, winner: Configuration) -> tuple[Effect, ...]:
