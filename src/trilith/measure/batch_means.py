@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Final, TypeVar
 
+from trilith.measure.histogram import DurationHistogram
 from trilith.measure.student import student_quantile
 
 _T = TypeVar("_T")
 
 FEWEST_BATCHES: Final = 5
 MOST_BATCHES: Final = 10
+FEWEST_BEYOND: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,3 +61,34 @@ def interval(means: Sequence[float], value: float | None = None) -> Interval | N
     centre = fmean(means) if value is None else value
     half = student_quantile(0.975, len(means) - 1) * stdev(means) / math.sqrt(len(means))
     return Interval(value=centre, low=max(0.0, centre - half), high=centre + half)
+
+
+def percentile_interval(groups: Sequence[DurationHistogram], fraction: float) -> Interval | None:
+    """The interval round a percentile of all batches together; None where fewer than ten answers lie beyond it.
+
+    How many answers of each batch lie beyond the percentile says how sure its rank is, at least as unsure as a binomial
+    count is; the interval goes from one rank to another (Law, section 9.5.3; Conover, section 3.2). The mean of the
+    batches' own percentiles would be too sure: of a hundred answers the 99th percentile is not the one of a thousand.
+
+    Args:
+        groups: the batches, in time.
+        fraction: 0.99 for the 99th percentile.
+    """
+    count = sum(group.count for group in groups)
+    if len(groups) < FEWEST_BATCHES or count * (1 - fraction) < FEWEST_BEYOND - 1e-9:
+        return None
+    whole = DurationHistogram()
+    for group in groups:
+        whole.merge(group)
+    value = whole.percentile_s(fraction)
+    share = whole.longer_than(value) / count
+    # Weighted by size: a batch in which little was answered says little.
+    excess = [group.longer_than(value) - share * group.count for group in groups]
+    by_batches = math.sqrt(sum(each * each for each in excess) * len(groups) / (len(groups) - 1)) / count
+    by_chance = math.sqrt(fraction * (1 - fraction) / count)
+    half = student_quantile(0.975, len(groups) - 1) * max(by_batches, by_chance)
+    if fraction + half >= 1 - 0.5 / count:
+        return None
+    return Interval(
+        value=value, low=whole.percentile_s(max(0.0, fraction - half)), high=whole.percentile_s(fraction + half)
+    )

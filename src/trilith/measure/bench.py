@@ -163,7 +163,11 @@ async def _search(run: _Run, plan: BenchPlan) -> RateFound | None:
         )
         if result is None or result.slo is None or run.interrupted:
             break
-        search.tell(met=result.slo.met, clearly=result.slo.good_share < _CLEARLY_BROKEN)
+        # What the generator could not send was not kept, however well the rest was answered.
+        kept = result.slo.met and not result.fell_behind
+        # A stall makes many misses at once: a broken promise is clear only where most was missed.
+        clearly = result.slo.clear if kept else result.fell_behind or result.slo.good_share < _CLEARLY_BROKEN
+        search.tell(met=kept, clearly=clearly)
     return search.found
 
 

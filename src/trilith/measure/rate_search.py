@@ -2,15 +2,22 @@
 
 Rule 1: first a bracket: the rate is doubled while the promise is kept, or halved while it is broken. Then the bracket
         is halved, in the logarithm, until its ends are within `precision`.
-Rule 2: a rate that broke the promise by little is tried once more: one hiccup of the machine would otherwise decide.
-        A rate that kept it is believed.
-Rule 3: it ends, whatever the outcomes are: a bracket only shrinks, and doubling and halving have bounds.
+Rule 2: a trial that chance may have decided decides nothing alone: of such a rate two trials of three count. One that
+        broke the promise is tried again at once; of those that kept it, the one that would be the answer, at the end.
+        Both ways alike: were only the broken ones tried again, the answer would be too high.
+Rule 3: an answer that fails at the end is the upper end of a new bracket. What was kept just below it is forgotten, and
+        each time twice as far below (in the logarithm).
+Rule 4: it ends, whatever the outcomes are: a bracket only shrinks, and all that moves it has bounds.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
+
+_ENOUGH: Final = 2
+_FARTHEST: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +59,10 @@ class RateSearch:
         self._met: float | None = None
         self._broken: float | None = None
         self._next: float | None = first
-        self._doubtful = False
+        self._kept: list[float] = []  # those below, ascending; the last is `_met`
+        self._tally: dict[float, list[bool]] = {}
+        self._sure: set[float] = set()
+        self._failed_at_end = 0
         self._trials = 0
 
     @property
@@ -71,7 +81,7 @@ class RateSearch:
 
         Args:
             met: whether the promise was kept.
-            clearly: whether it was broken by so much that no hiccup explains it.
+            clearly: whether it was kept or broken by so much that chance does not explain it.
 
         Raises:
             ValueError: no trial was asked for.
@@ -80,19 +90,37 @@ class RateSearch:
         if rate is None:
             raise ValueError("the search has ended")
         self._trials += 1
-        if met:
-            self._met, self._doubtful = rate, False
-        elif not self._doubtful and not clearly:
-            self._doubtful = True
-            return
-        else:
-            self._broken, self._doubtful = rate, False
+        tally = self._tally.setdefault(rate, [])
+        tally.append(met)
+        if clearly:
+            tally[:] = [met] * _ENOUGH
+        if max(tally.count(True), tally.count(False)) >= _ENOUGH:
+            self._sure.add(rate)
+            met = tally.count(True) >= _ENOUGH
+        elif not met or len(tally) > 1:
+            return  # once more
+        self._moved(rate, met=met)
         self._next = self._choose()
+
+    def _moved(self, rate: float, *, met: bool) -> None:
+        if met:
+            if rate != self._met:
+                self._kept.append(rate)
+        else:
+            self._broken = rate
+            if rate == self._met:
+                self._failed_at_end += 1
+                below = rate * math.exp(-min(_FARTHEST, 2.0**self._failed_at_end * math.log(self._ratio)))
+                self._kept = [kept for kept in self._kept if kept <= below]
+        self._met = self._kept[-1] if self._kept else None
 
     def _choose(self) -> float | None:
         met, broken = self._met, self._broken
         if broken is None:
-            return None if met is None or met >= self._highest else min(self._highest, met * 2)
-        if met is None:
+            if met is None or met < self._highest:
+                return None if met is None else min(self._highest, met * 2)
+        elif met is None:
             return None if broken <= self._lowest else max(self._lowest, broken / 2)
-        return None if broken / met <= self._ratio else math.sqrt(met * broken)
+        elif broken / met > self._ratio:
+            return math.sqrt(met * broken)
+        return None if met in self._sure else met

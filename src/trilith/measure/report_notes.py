@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,6 +10,7 @@ from trilith.measure.batch_means import Interval
 from trilith.measure.breakdown_table import verdict
 from trilith.measure.rate_search import RateFound
 from trilith.measure.results import BenchReport, LevelResult
+from trilith.measure.slo import Slo
 from trilith.measure.units import duration
 
 _SHOWN_WAIT_S: Final = 0.001
@@ -75,6 +77,12 @@ def _doubts(at: str, level: LevelResult) -> Iterator[str]:
             f"{at}: SPOILED: the generator used {level.generator.cpu_share:.0%} of its core, so it set the pace and"
             " not the server. The server can do more than this."
         )
+    elif level.open is not None and level.fell_behind:
+        yield (
+            f"{at}: SPOILED: the generator cannot send {level.open.rate_per_s:,.0f} requests a second: at the end it"
+            f" was {duration(level.open.behind_s)} behind, and what was due then was never sent. Give it a core of its"
+            " own, or a lower rate."
+        )
     elif level.open is not None and level.lagged:
         yield (
             f"{at}: SPOILED: the generator itself was late, by {duration(level.open.lag.p99_s)} in one of a hundred"
@@ -112,6 +120,11 @@ def _span(interval: Interval) -> str:
     return f"{duration(interval.low)} to {duration(interval.high)}"
 
 
+def _fewest(slo: Slo) -> int:
+    """Requests without which a share says nothing."""
+    return math.ceil(1 / (1 - slo.share) - 1e-9)
+
+
 def _found(report: BenchReport, found: RateFound) -> str:
     slo = report.slo
     promise = f"{slo.name} within {duration(slo.limit_s)}" if slo is not None else ""
@@ -121,4 +134,11 @@ def _found(report: BenchReport, found: RateFound) -> str:
     ended = "" if found.complete else " The search was not ended."
     late = [level for level in report.levels if level.spoiled and _decided(level, found)]
     ended += " The generator itself was a limit there: the server may do more." if late else ""
+    decided = [level.slo for level in report.levels if level.slo is not None and _decided(level, found)]
+    few = min((each.of for each in decided if not each.enough), default=None)
+    if slo is not None and few is not None:
+        ended += (
+            f" Trials of {few:,} requests do not show {slo.name}: that takes {_fewest(slo):,} at least. Give"
+            f" --duration {math.ceil(_fewest(slo) / found.rate_per_s)}s."
+        )
     return f"{found.rate_per_s:,.1f} requests a second kept {promise}{beyond} ({found.trials} trials).{ended}"

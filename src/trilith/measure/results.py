@@ -21,6 +21,7 @@ LAG_SHARE: Final = 0.05
 """A generator that is late by more than this share of the p99 latency, in one of a hundred requests, spoils it."""
 
 LAG_NEGLIGIBLE_S: Final = 0.0005
+BEHIND_S: Final = 0.1
 """A lag shorter than this many seconds spoils nothing: it is what the machine's own timer does."""
 
 STALL_FACTOR: Final = 10
@@ -40,6 +41,7 @@ class OpenFigures:
         from_send: latency from the actual sending, without what a request waited in the client.
         wait: what requests waited for a free connection.
         lag: how late the generator took them up.
+        behind_s: how far it was behind its schedule at the end, in seconds; what was due then was never sent.
     """
 
     rate_per_s: float
@@ -48,6 +50,7 @@ class OpenFigures:
     from_send: DurationSummary
     wait: DurationSummary
     lag: DurationSummary
+    behind_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +142,12 @@ class LevelResult:
     @property
     def spoiled(self) -> bool:
         """Whether the figures describe the generator rather than the server."""
-        return self.generator.saturated or self.lagged
+        return self.generator.saturated or self.lagged or self.fell_behind
+
+    @property
+    def fell_behind(self) -> bool:
+        """Whether the generator of an open loop could not send as often as it was to."""
+        return self.open is not None and self.open.behind_s > max(BEHIND_S, LAG_SHARE * self.duration_s)
 
     @property
     def lagged(self) -> bool:
@@ -231,6 +239,7 @@ def _open_figures(recorder: Recorder, rate_per_s: float, arrivals: str) -> OpenF
         from_send=recorder.from_send.summary(),
         wait=recorder.waits.summary(),
         lag=recorder.lags.summary(),
+        behind_s=recorder.behind_s,
     )
 
 

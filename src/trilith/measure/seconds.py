@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trilith.measure.batch_means import Interval, batches, interval
+from trilith.measure.batch_means import Interval, batches, interval, percentile_interval
 from trilith.measure.histogram import DurationHistogram
 from trilith.measure.load.recorder import Recorder, Slice
 from trilith.measure.stability import Stability, stability
@@ -43,7 +43,7 @@ class Sureness:
     Attributes:
         requests_per_s: of the throughput; None, like the others, of a level of too few slices or answers.
         mean_s: of the mean latency, seconds.
-        p99_s: of the latency that 99 in a hundred do not exceed, seconds.
+        p99_s: of the latency that 99 in a hundred do not exceed, seconds; None below a thousand answers.
         stability: None of a level of too few slices.
     """
 
@@ -98,7 +98,7 @@ def sureness(recorder: Recorder, elapsed_s: float) -> Sureness:
         mean_s=interval(
             [group.sum_s / group.count for group in filled], overall.sum_s / overall.count if overall.count else None
         ),
-        p99_s=interval([group.percentile_s(0.99) for group in filled], overall.percentile_s(0.99)),
+        p99_s=percentile_interval(groups, 0.99),
         stability=stability(counts, means),
     )
 

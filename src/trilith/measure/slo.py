@@ -6,12 +6,14 @@ A failure and a missing answer are misses like a late one.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final
 
 from trilith.errors import InvalidConfig
 
+_STANDARD_ERRORS: Final = 3.0
 _UNITS_S: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _FORM: Final = re.compile(r"(?:p(\d{1,2}(?:\.\d+)?)\s*[=<:]\s*)?(.+)")
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s|m|h|)")
@@ -69,6 +71,18 @@ class SloResult:
     def met(self) -> bool:
         """Whether the promise was kept."""
         return self.of > 0 and self.good >= self.slo.share * self.of
+
+    @property
+    def clear(self) -> bool:
+        """Whether chance does not explain it: further than three standard errors of a binomial count from it."""
+        expected = (1 - self.slo.share) * self.of
+        beyond = abs(self.of - self.good - expected)
+        return beyond > _STANDARD_ERRORS * math.sqrt(expected * self.slo.share)
+
+    @property
+    def enough(self) -> bool:
+        """Whether there were so many requests that the promise allows a miss: fewer do not show that it is kept."""
+        return self.of * (1 - self.slo.share) >= 1 - 1e-9
 
 
 def parse_time_s(text: str) -> float | None:

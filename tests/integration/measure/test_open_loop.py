@@ -1,11 +1,13 @@
 import asyncio
 import itertools
+from functools import partial
 
 import pytest
 import uvloop
 
-from trilith.measure import LevelResult, Slo
+from trilith.measure import BenchReport, LevelResult, Slo
 from trilith.measure.load import LoadPlan, OpenLoop, Target, prepare
+from trilith.measure.report_notes import notes
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
@@ -155,6 +157,88 @@ def test_nobody_listens():
     recorder = uvloop.run(main()).recorder
     assert set(recorder.errors) <= {"connection refused", "timeout", "no answer by the end"}
     assert sum(recorder.errors.values()) == recorder.offered > 0
+
+
+class Overload:
+    """More is due than can be sent. An error when it is taken up without a turn of the event loop in between."""
+
+    def __init__(self):
+        self.in_a_turn = 0
+
+    def due(self):
+        while True:
+            self.in_a_turn += 1
+            assert self.in_a_turn < 5000, "all that is due is taken up in one turn"
+            yield 0.0
+
+    async def watch(self, state, loop, *, requests=None):
+        while loop._running or not state.requests:
+            self.in_a_turn = 0
+            if requests is not None and state.requests >= requests:
+                loop.stop()
+            await asyncio.sleep(0)
+
+
+def test_a_rate_that_cannot_be_sent_ends_in_time_and_is_told_of():
+    overload = Overload()
+    outcome, _ = run(times=overload.due, act=overload.watch, rate=1e6, duration_s=0.5, most_waiting=500)
+    level = LevelResult.of(outcome, 4, rate_per_s=1e6, arrivals="constant")
+    assert 0.5 <= outcome.elapsed_s < 10
+    assert level.fell_behind
+    assert level.spoiled
+    said = " ".join(notes(BenchReport(url="", method="", bodies=(), conditions={}, levels=(level,))))
+    assert "SPOILED: the generator cannot send 1,000,000 requests a second" in said
+
+
+def test_ctrl_c_is_heard_at_any_rate():
+    overload = Overload()
+    outcome, _ = run(
+        times=overload.due, act=partial(overload.watch, requests=10), rate=1e6, duration_s=60.0, most_waiting=500
+    )
+    assert outcome.interrupted
+    assert outcome.elapsed_s < 30
+
+
+def test_what_waits_in_the_client_is_bounded():
+    longest = 0
+
+    async def act(state, loop):
+        nonlocal longest
+        while loop._running:
+            longest = max(longest, len(loop._queues[0]))
+            await asyncio.sleep(0.001)
+
+    state = State()
+    state.held = []
+    outcome, _ = run(state=state, rate=5000.0, duration_s=0.4, timeout_s=1.0, act=act, most_waiting=100)
+    assert longest == 100
+    assert outcome.recorder.errors["not sent, too many waited"] > 100
+    assert sum(outcome.recorder.errors.values()) == outcome.recorder.offered
+
+
+def test_nothing_is_sent_once_the_servers_process_is_gone():
+    def no_process():
+        raise ProcessLookupError
+
+    async def main():
+        state = State()
+        server = await asyncio.get_running_loop().create_server(lambda: Server(state), "127.0.0.1", 0)
+        target = Target.parse(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/p")
+        plan = LoadPlan(
+            target=target, requests=[prepare(target, "GET", None)], concurrency=2, duration_s=0.3,
+            due=lambda: (number / 500 for number in itertools.count()), rate_per_s=500,
+        )  # fmt: skip
+        loop = OpenLoop(plan, server_cpu_s=no_process)
+        with pytest.raises(ProcessLookupError):
+            await loop.run()
+        next_due = loop._next_due
+        await asyncio.sleep(0.1)
+        server.close()
+        return next_due == loop._next_due, loop._fine_timer
+
+    still, timer = uvloop.run(main())
+    assert still
+    assert timer is None or timer._descriptor == -1
 
 
 def test_a_hopeless_level_ends_early():

@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from trilith.measure import BenchReport, LevelResult, made_name, render, to_csv, to_json
+from trilith.measure import BenchReport, LevelResult, RateFound, Slo, made_name, render, to_csv, to_json
 from trilith.measure.load import Body, GeneratorLoad, LoadOutcome, Recorder
 from trilith.measure.units import duration, size
 
@@ -76,6 +76,22 @@ def test_the_notes_tell_what_to_doubt():
     assert "No breakdown: these answers do not say" in shown
     assert "not Trilith" not in shown  # a page of Trilith has no timeline either
     assert "Interrupted" in shown
+
+
+def test_a_search_says_when_its_trials_were_too_short():
+    slo = Slo(limit_s=0.08)
+
+    def searched(of):
+        found = RateFound(rate_per_s=30.0, above_per_s=None, trials=4, complete=True)
+        one = outcome(ok=of)
+        one.recorder.within_slo = of
+        level = LevelResult.of(one, 8, slo=slo, rate_per_s=30.0, arrivals="constant")
+        return BenchReport(url="", method="", bodies=(), conditions={}, levels=(level,), slo=slo, search=found)
+
+    assert "Trials of 90 requests do not show p99: that takes 100 at least. Give --duration 4s." in " ".join(
+        text(searched(90)).split()
+    )
+    assert "do not show" not in text(searched(100))
 
 
 def test_only_a_run_without_any_success_has_failed():

@@ -18,6 +18,19 @@ def test_what_is_no_promise_is_refused(text):
         Slo.parse(text)
 
 
+def test_few_requests_show_little():
+    def result(good, of):
+        return SloResult(slo=Slo(limit_s=1, share=0.99), good=good, of=of, goodput_per_s=1)
+
+    assert result(3, 3).met
+    assert not result(3, 3).enough
+    assert not result(3, 3).clear
+    assert result(100, 100).enough
+    assert not result(985, 1000).clear  # 15 misses where 10 are allowed
+    assert result(960, 1000).clear
+    assert result(2000, 2000).clear
+
+
 def test_a_failure_is_a_miss():
     kept = SloResult(slo=Slo(limit_s=1, share=0.9), good=9, of=10, goodput_per_s=9)
     assert kept.met

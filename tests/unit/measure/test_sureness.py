@@ -1,3 +1,4 @@
+import math
 import random
 from statistics import fmean
 
@@ -6,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilith.measure import DurationHistogram, stability
-from trilith.measure.batch_means import batches, interval
+from trilith.measure.batch_means import batches, interval, percentile_interval
 from trilith.measure.load import Recorder
 from trilith.measure.seconds import NOT_SURE, seconds_of, sureness
 
-figures = st.lists(st.floats(0.01, 1e4), min_size=3, max_size=40)
+figures = st.lists(st.one_of(st.just(0.0), st.floats(0.01, 1e4)), min_size=3, max_size=40)
 
 
 @settings(max_examples=20, deadline=None)
@@ -60,6 +61,48 @@ def test_what_moved_is_told():
     assert "throughput fell 50%" in stability([10, 10, 8, 8, 5, 5], [1, 1, 1]).words()
     assert "went up and down" in stability([10, 20, 10], [1, 1, 1]).words()
     assert stability([1, 2], [1, 2]) is None
+
+
+def test_a_server_that_died_did_not_stand_still():
+    judged = stability([100.0] * 20 + [0.0] * 10, [0.01] * 20)
+    assert not judged.stable
+    assert judged.words() == "throughput fell 100% from the first third to the last"
+    assert stability([0.0] * 10 + [100.0] * 20, [0.01] * 20).words() == "throughput rose from 0 in the first third"
+    assert stability([9.0] * 10 + [0.0] * 10 + [9.0] * 10, [1] * 20).words() == "throughput went up and down to 0"
+    assert not stability([100.0, 100.0, 0.0, 0.0, 0.0, 0.0], [0.01] * 2).stable  # only two slices have a latency
+    assert stability([0.0] * 30, []) is None
+
+
+def test_slices_that_resemble_their_neighbours_are_no_movement():
+    draw, moved = random.Random(5), 0
+    for _ in range(400):
+        values, state = [], 0.0
+        for _ in range(24):
+            state = 0.6 * state + draw.gauss(0, 12)
+            values.append(100 + state)
+        moved += not stability(values, [1.0] * 24).throughput.steady
+    assert moved / 400 < 0.10
+
+
+def test_an_interval_of_the_p99_contains_the_truth_as_often_as_it_says():
+    draw, held, tries, answers = random.Random(2), 0, 60, 250
+    for _ in range(tries):
+        groups = [DurationHistogram() for _ in range(10)]
+        for group in groups:
+            for _ in range(answers):
+                group.record(draw.expovariate(100))
+        found = percentile_interval(groups, 0.99)
+        held += found is None or found.low <= -math.log(0.01) / 100 <= found.high
+    assert held / tries >= 0.93
+
+
+def test_few_answers_have_no_interval_of_the_p99():
+    recorder = recorded([(at / 60, 0.001 + at / 1e6) for at in range(600)], 10.0)
+    assert sureness(recorder, 10.0).p99_s is None
+    assert sureness(recorder, 10.0).mean_s is not None
+    recorder = recorded([(at / 100, 0.001) for at in range(1000)], 10.0)
+    interval_s = sureness(recorder, 10.0).p99_s
+    assert interval_s.low == interval_s.value == interval_s.high
 
 
 def test_what_chance_explains_has_not_moved():

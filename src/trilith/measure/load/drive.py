@@ -60,9 +60,7 @@ class Drive(ABC):
         self._next_sample_at = 0.0
         self._kept: list[list[KeptTimeline]] = [[] for _ in self._stations]
         self._running = False
-        self._recorder = Recorder(
-            started_at=math.inf, ended_at=-math.inf, targets=self._no_counts()
-        )  # of the warm-up: no slices
+        self._recorder = Recorder.of_warm_up(self._no_counts())
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
@@ -77,8 +75,7 @@ class Drive(ABC):
         """
         plan = self._plan
         self._running = True
-        # The collector's long pause comes before any request; afterwards it looks only at what the level allocates.
-        gc.collect()
+        gc.collect()  # its long pause comes before any request; then it looks only at what the level allocates
         gc.freeze()
         try:
             began_at = time.perf_counter()
@@ -87,8 +84,7 @@ class Drive(ABC):
             await self._begin()
             await self._pass_time(time.perf_counter(), plan.warmup_s, began_at)
             server_cpu = CpuWindow(self._server_cpu_s) if self._server_cpu_s is not None else None
-            # Reading the CPU time stalled the loop: what was in flight meanwhile is answered before it is measured.
-            await asyncio.sleep(_SETTLE_S)
+            await asyncio.sleep(_SETTLE_S)  # reading it stalled the loop: what was in flight is answered before
             generator, elapsed_s = await self._measure(began_at)
             server_cpu_s = server_cpu.used_s(elapsed_s) if server_cpu is not None else None
             interrupted = self._stop.is_set()
@@ -96,6 +92,7 @@ class Drive(ABC):
             self._running = False
         finally:
             gc.unfreeze()
+            self._end()
             await self._close()
         for each, kept in zip(self._traffic, self._kept, strict=True):
             if each.timelines_at is not None and kept:
@@ -141,6 +138,9 @@ class Drive(ABC):
 
     async def _drain(self) -> None:  # noqa: B027
         """After the measurement, while the lanes still live."""
+
+    def _end(self) -> None:  # noqa: B027
+        """Whatever happened: nothing is sent any more, and no timer runs. May be called twice."""
 
     @abstractmethod
     def _release(self, lane: Lane, now: float) -> None:

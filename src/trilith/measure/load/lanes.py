@@ -16,6 +16,7 @@ CLOSED: Final = "closed before the answer"
 CUT_OFF: Final = "answer cut off"
 MALFORMED: Final = "malformed answer"
 TIMEOUT: Final = "timeout"
+BACKLOG: Final = "not sent, too many waited"
 
 LONGEST_PAUSE_S: Final = 1.0
 FIRST_PAUSE_S: Final = 0.01

@@ -7,6 +7,8 @@ Rule 2: the requests that were due while it was measured are the ones that count
 Rule 3: how late the generator itself took up requests is measured like everything else.
 Rule 4: a timer of the system wakes the loop when a request is due (`FineTimer`). Above a thousand requests a second the
         loop turns without sleep instead, which costs a core.
+Rule 5: a turn takes up a few requests, however many are due, so that answers, the end of the level and a signal are
+        heard at any rate. How far the loop was behind its schedule at the end is told (`Recorder.behind_s`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Final
 
 from trilith.measure.load.drive import Drive
 from trilith.measure.load.fine_timer import FineTimer, fine_timer
-from trilith.measure.load.lanes import Lane, Waiting
+from trilith.measure.load.lanes import BACKLOG, Lane, Waiting
 from trilith.measure.load.recorder import UNANSWERED
 
 SPIN_ABOVE_PER_S: Final = 1000.0
@@ -26,6 +28,7 @@ _SPIN_WITHIN_S: Final = 0.0015
 _OPEN_WITHIN_S: Final = 3.0
 _SHORTEST_DRAIN_S: Final = 1.0
 _DRAIN_TICK_S: Final = 0.01
+_MOST_A_TURN: Final = 32
 
 
 class OpenLoop(Drive):
@@ -62,12 +65,16 @@ class OpenLoop(Drive):
         if not self._arriving or self._stop.is_set():
             return
         now = time.perf_counter()
-        while self._next_due <= now:
+        taken = 0
+        while self._next_due <= now and taken < _MOST_A_TURN:
+            if self._next_due >= self._recorder.due_until:
+                return  # what is due after the end is never sent
             self._take_up(self._next_due, now)
             self._next_due = self._started_at + next(self._due)
             now = time.perf_counter()
+            taken += 1
         left_s = self._next_due - now
-        if self._spins and left_s < _SPIN_WITHIN_S:
+        if left_s <= 0 or (self._spins and left_s < _SPIN_WITHIN_S):
             self._timer = asyncio.get_running_loop().call_soon(self._turn)
         elif self._fine_timer is not None:
             self._fine_timer.set(left_s)
@@ -84,8 +91,10 @@ class OpenLoop(Drive):
         idle = self._idle[station]
         if idle:
             self._send_due(idle.pop(), request, due_at, now, now)
-        else:
+        elif len(self._queues[station]) < self._plan.most_waiting:
             self._queues[station].append(Waiting(request, due_at, now))
+        else:
+            self._error(station, due_at, BACKLOG, now)
 
     def _send_due(self, lane: Lane, request: object, due_at: float, taken_up_at: float, now: float) -> None:
         if self._recorder.was_due(due_at):
@@ -120,13 +129,17 @@ class OpenLoop(Drive):
         recorder = self._recorder
         return recorder.offered - recorder.latencies.count - recorder.errors.total()
 
-    async def _drain(self) -> None:
+    def _end(self) -> None:
         self._arriving = False
         if self._timer is not None:
             self._timer.cancel()
         if self._fine_timer is not None:
             self._fine_timer.close()
+
+    async def _drain(self) -> None:
+        self._end()
         recorder = self._recorder
+        recorder.behind_s = max(0.0, recorder.ended_at - self._next_due)
         # A request that was due just before the end may not have been taken up: it does not count.
         if self._stop.is_set():
             return

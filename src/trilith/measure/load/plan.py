@@ -50,6 +50,7 @@ class LoadPlan:
         due: makes the instants at which requests are due, in seconds from the start; None for a closed loop.
         rate_per_s: their mean rate, 0.0 for a closed loop.
         slo_s: seconds within which an answer is useful.
+        most_waiting: so many due requests may wait in the client for each target; one more fails at once.
         hopeless_share: an open loop ends early when more than this share of its requests has missed `slo_s` for
             certain; None: never.
         uniform: draws from [0, 1): which of several targets comes next.
@@ -67,6 +68,7 @@ class LoadPlan:
     rate_per_s: float = 0.0
     slo_s: float = math.inf
     hopeless_share: float | None = None
+    most_waiting: int = 100_000
     uniform: Callable[[], float] = field(default=lambda: 0.0)
 
 

@@ -88,7 +88,9 @@ class Recorder:
         from_send: the same from the actual sending; empty in a closed loop.
         waits: from when the generator took up a request until there was a connection for it; empty in a closed loop.
         lags: how late the generator took up requests; empty in a closed loop.
-        offered: requests that were due.
+        offered: requests that were due and taken up.
+        behind_s: how far the generator of an open loop was behind its schedule at the end, in seconds: what was due in
+            that time was never sent.
         within_slo: good answers within `slo_s`.
         errors: number of failed requests by kind; an answer of another status is `status N`.
         sent_bytes: size of the requests that were answered.
@@ -112,6 +114,7 @@ class Recorder:
     waits: DurationHistogram = field(default_factory=DurationHistogram)
     lags: DurationHistogram = field(default_factory=DurationHistogram)
     offered: int = 0
+    behind_s: float = 0.0
     within_slo: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     sent_bytes: int = 0
