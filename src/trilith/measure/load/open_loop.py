@@ -29,6 +29,7 @@ _OPEN_WITHIN_S: Final = 3.0
 _SHORTEST_DRAIN_S: Final = 1.0
 _DRAIN_TICK_S: Final = 0.01
 _MOST_A_TURN: Final = 32
+_CATCH_UP_S: Final = 0.1
 
 
 class OpenLoop(Drive):
@@ -137,10 +138,14 @@ class OpenLoop(Drive):
             self._fine_timer.close()
 
     async def _drain(self) -> None:
-        self._end()
         recorder = self._recorder
+        caught_up_by = time.perf_counter() + _CATCH_UP_S
+        while self._next_due < recorder.ended_at and not self._stop.is_set():
+            if time.perf_counter() >= caught_up_by:
+                break
+            await asyncio.sleep(0)  # the last that were due are taken up
+        self._end()
         recorder.behind_s = max(0.0, recorder.ended_at - self._next_due)
-        # A request that was due just before the end may not have been taken up: it does not count.
         if self._stop.is_set():
             return
         plan = self._plan
