@@ -170,7 +170,7 @@ def reconcile(
         limit_s = allowed_s.get(replica.state)
         if limit_s is None or (loading and replica.state is ReplicaState.STARTING and replica.service != SEED):
             continue
-        if now - replica.since >= limit_s:
+        if now >= replica.since + limit_s:  # by the very sum that it is woken at: a difference may round to less
             end = Stop if replica.state is ReplicaState.DRAINING else Kill
             actions.append(end(replica.replica_id, f"{replica.state} for more than {limit_s:g} s"))
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trilith.core.backoff import StartBackoff
@@ -212,3 +212,12 @@ def test_the_time_of_a_start_does_not_count_while_models_load():
     assert plan([want(1)], [late]).actions == (Kill(1, "starting for more than 100 s"),)
     seed = observed(2, ReplicaState.STARTING, service="", since=NOW - 101)  # it imports: it waits for no model
     assert plan([], [seed], loading=True).actions == (Kill(2, "starting for more than 100 s"),)
+
+
+@given(st.floats(0, 1e6), st.sampled_from([ReplicaState.STARTING, ReplicaState.DRAINING, ReplicaState.STOPPING]))
+@example(125.7, ReplicaState.STOPPING)
+def test_at_the_instant_at_which_it_wants_to_look_again_it_does_something(since, state):
+    replicas = [observed(1, state, since=since)]
+    made = plan([], replicas, now=since, switched=False)
+    assert made.wake_at > since
+    assert plan([], replicas, now=made.wake_at, switched=False).actions
