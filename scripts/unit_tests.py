@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = "tests/unit"
 GROUPS = (
-    ("service", "cli", "oip", "access"),
+    ("service", "cli", "access"),
     ("runtime", "http2", "tune", "python"),
 )
 
