@@ -132,6 +132,7 @@ def test_a_scenario_and_options_that_say_the_same_are_refused(server, tmp_path):
         bench("http://127.0.0.1:1", scenario=path)
 
 
+@pytest.mark.full
 def test_the_highest_rate_that_keeps_a_promise(server, tmp_path):
     url = f"http://127.0.0.1:{server.server_address[1]}/one"
     options = {"slo": "p50=150ms", "search": True, "precision": 1.0, "duration": "1s", "warmup": "0s"}

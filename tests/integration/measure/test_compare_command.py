@@ -94,6 +94,7 @@ def url(server, path):
     return f"http://127.0.0.1:{server.server_address[1]}/{path}"
 
 
+@pytest.mark.full
 def test_what_waits_five_times_as_long_is_found_slower(server, tmp_path, capsys):
     code = compare(
         f"waits={url(server, 50)}",
@@ -114,6 +115,7 @@ def test_what_waits_five_times_as_long_is_found_slower(server, tmp_path, capsys)
     assert {each["B"]["cpu"] is None for each in document["rounds"]} == {True}
 
 
+@pytest.mark.full
 def test_at_a_fixed_rate_all_get_the_same_requests(server, capsys):
     options = {**QUICK, "rounds": 3, "rate": 60.0, "round_duration": "300ms"}
     assert compare(url(server, 5), url(server, 60), method=("GET",), **options) == 0
@@ -122,6 +124,7 @@ def test_at_a_fixed_rate_all_get_the_same_requests(server, capsys):
     assert "mean latency" in said
 
 
+@pytest.mark.full
 def test_a_service_over_http_beside_itself_over_grpc(tmp_path, capsys):
     (tmp_path / "app.py").write_text(SERVICE)
     with served("app.py:Waits", folder=tmp_path) as waits:
