@@ -11,8 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trilith.cli.printing import report_console
-from trilith.errors import SetupError
+from trilith.cli.printing import report_console, store
 
 if TYPE_CHECKING:
     from trilith.measure import BenchReport, LevelPlan
@@ -73,16 +72,6 @@ def _write(report: BenchReport, json: Path | None, csv: Path | None, html: Path 
         (csv, to_csv(report).encode() if csv is not None else b""),
         (html, to_html(report).encode() if html is not None else b""),
     ):
-        if path is None:
-            continue
-        if str(path) == "-":
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
-            table_wanted = False
-            continue
-        try:
-            path.write_bytes(content)
-        except OSError as error:
-            raise SetupError(f"{path}: the report cannot be written: {error.strerror}") from error
+        table_wanted = not store(path, content) and table_wanted
     if table_wanted:
         report_console().print(render(report))

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 
 from trilith.cli.bench_options import OR_DASH, existing, parse_duration_s, parse_headers, positive_s
 from trilith.cli.named_values import named_targets, value_of, values_of
-from trilith.cli.printing import report_console
+from trilith.cli.printing import report_console, store, store_file
 from trilith.errors import InvalidConfig, SetupError
 
 if TYPE_CHECKING:
@@ -231,18 +231,7 @@ def _write(report: CompareReport, json: Path | None, html: Path | None) -> None:
     from trilith.measure.compare import comparison_to_html, comparison_to_json, render_comparison
 
     if html is not None:
-        _store(html, comparison_to_html(report).encode())
-    if json is not None and str(json) == "-":
-        sys.stdout.buffer.write(comparison_to_json(report))
-        sys.stdout.buffer.flush()
+        store_file(html, comparison_to_html(report).encode())
+    if json is not None and store(json, comparison_to_json(report)):
         return
-    if json is not None:
-        _store(json, comparison_to_json(report))
     report_console().print(render_comparison(report))
-
-
-def _store(file: Path, content: bytes) -> None:
-    try:
-        file.write_bytes(content)
-    except OSError as error:
-        raise SetupError(f"{file}: the report cannot be written: {error.strerror}") from error

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from trilith.cli.bench_options import OR_DASH, existing, given_bodies, parse_duration_s, parse_headers, positive_s
-from trilith.cli.printing import report_console
+from trilith.cli.printing import report_console, store
 from trilith.errors import InvalidConfig, SetupError
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _time_workflow(target: str, json: Path | None) -> int:
     finally:
         _clear()
     raw = msgspec.json.encode({"schema": "trilith-workflow/1", "slowest": found.slowest, **msgspec.to_builtins(found)})
-    _save(json, msgspec.json.format(raw, indent=2) + b"\n")
+    store(json, msgspec.json.format(raw, indent=2) + b"\n")
     if json is None or str(json) != "-":
         report_console().print(render_workflow(found))
     return 0 if found.slowest is not None else 1
@@ -230,24 +230,10 @@ def _clear() -> None:
         sys.stderr.flush()
 
 
-def _save(path: Path | None, content: bytes) -> None:
-    """Writes a report to a file, or to standard output."""
-    if path is None:
-        return
-    if str(path) == "-":
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise SetupError(f"{path}: the report cannot be written: {error.strerror}") from error
-
-
 def _write(found: Diagnosis, json: Path | None, html: Path | None) -> None:
     from trilith.measure.diagnose import render, to_html, to_json
 
-    _save(json, to_json(found) if json is not None else b"")
-    _save(html, to_html(found).encode() if html is not None else b"")
+    store(json, to_json(found) if json is not None else b"")
+    store(html, to_html(found).encode() if html is not None else b"")
     if json is None or str(json) != "-":
         report_console().print(render(found))

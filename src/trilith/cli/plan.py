@@ -17,7 +17,7 @@ from cyclopts import Parameter
 
 from trilith.cli.bench_options import OR_DASH, existing, parse_duration_s, parse_headers, positive_s
 from trilith.cli.compare import parse_share
-from trilith.cli.printing import report_console
+from trilith.cli.printing import report_console, store
 from trilith.errors import InvalidConfig, SetupError
 
 if TYPE_CHECKING:
@@ -248,14 +248,6 @@ def _tell(words: str) -> None:
 def _write(found: CapacityPlan, checked: CheckResult | None, json: Path | None) -> None:
     from trilith.measure.capacity import capacity_to_json, render_capacity
 
-    if json is not None:
-        content = capacity_to_json(found, checked)
-        if str(json) == "-":
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
-            return
-        try:
-            json.write_bytes(content)
-        except OSError as error:
-            raise SetupError(f"{json}: the plan cannot be written: {error.strerror}") from error
+    if json is not None and store(json, capacity_to_json(found, checked), "plan"):
+        return
     report_console().print(render_capacity(found, checked))

@@ -1,10 +1,13 @@
-"""Where reports are printed: as wide as a terminal is, and wide enough for tables where there is none."""
+"""Where reports go: a console as wide as a terminal is, or wide enough for tables where there is none; and files."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from trilith.errors import SetupError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,3 +21,30 @@ def report_console() -> Console:
 
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(highlight=False, width=None if known else _WIDTH)
+
+
+def store(path: Path | None, content: bytes, what: str = "report") -> bool:
+    """Writes what was made to a file; `-` is standard output, None nowhere. Whether it went to standard output.
+
+    Raises:
+        SetupError: the file cannot be written.
+    """
+    if path is not None and str(path) == "-":
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return True
+    if path is not None:
+        store_file(path, content, what)
+    return False
+
+
+def store_file(path: Path, content: bytes, what: str = "report") -> None:
+    """Writes a file, whatever its name.
+
+    Raises:
+        SetupError: it cannot be written.
+    """
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise SetupError(f"{path}: the {what} cannot be written: {error.strerror}") from error

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 from trilith.cli.bench_options import OR_DASH, parse_concurrency, parse_duration_s, parse_headers, positive_s
+from trilith.cli.printing import store
 from trilith.core.plain_numbers import plain_number
-from trilith.errors import InvalidConfig, SetupError
+from trilith.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from trilith.config import Settings
@@ -264,15 +265,8 @@ def _tell(result: TuneResult, json: Path | None) -> None:
     from trilith.measure.tune import as_values, explanation, trade_offs
 
     content = msgspec.json.format(msgspec.json.encode(as_values(result)), indent=2) + b"\n"
-    if json is not None and str(json) == "-":
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+    if store(json, content, "result"):
         return
-    if json is not None:
-        try:
-            json.write_bytes(content)
-        except OSError as error:
-            raise SetupError(f"{json}: the result cannot be written: {error.strerror}") from error
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
     if result.verdict.rows:
         console.print(trade_offs(result.verdict, result.tuner.space))

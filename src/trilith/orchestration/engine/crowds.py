@@ -46,7 +46,7 @@ class Crowds:
             return
         self._told_at[deployment.service] = now
         holders = _in_turn(_holders(waiting[:_MOST_LOOKED_AT]))[:_MOST_TOLD]
-        full = [link for link in deployment.replicas if link.room == 0 and _holds_streams(link)]
+        full = [link for link in deployment.replicas if link.room == 0 and any(_streams(link))]
         turn = self._turns[deployment.service] = self._turns.get(deployment.service, -1) + 1
         first = turn % len(full) if full else 0
         for index, link in enumerate(full[first:] + full[:first]):  # each that waits needs one place
@@ -65,7 +65,7 @@ class Crowds:
         told_at = self._told_at.get(deployment.service)
         if told_at is None or now - told_at > _CROWDED_FOR_S or len(waiting) == 1:
             return waiting.popleft()
-        held = Counter(_holder(call) for call in _streams(deployment))
+        held = Counter(_holder(call) for link in deployment.replicas for call in _streams(link))
         some = list(itertools.islice(waiting, _MOST_LOOKED_AT))
         index = min(range(len(some)), key=lambda index: held[_holder(some[index])])  # of equal ones the first
         del waiting[index]
@@ -95,9 +95,5 @@ def _holder(call: PendingCall | StreamCall) -> str:
     return holder_of(meta.client, meta.identity)
 
 
-def _streams(deployment: LinkedDeployment) -> Iterator[StreamCall]:
-    return (call for link in deployment.replicas for call in link.calls.values() if isinstance(call, StreamCall))
-
-
-def _holds_streams(link: ReplicaLink) -> bool:
-    return any(isinstance(call, StreamCall) for call in link.calls.values())
+def _streams(link: ReplicaLink) -> Iterator[StreamCall]:
+    return (call for call in link.calls.values() if isinstance(call, StreamCall))

@@ -263,9 +263,10 @@ class Router:
     def _room(self, deployment: LinkedDeployment, link: ReplicaLink) -> None:
         waiting = self._traffic.queue_for(deployment, link)
         while waiting and link.room > 0:
-            call = self._crowds.next_call(deployment, waiting, self.now())
+            now = self.now()
+            call = self._crowds.next_call(deployment, waiting, now)
             if not call.settled:
-                self.send(link, call, self.now())
+                self.send(link, call, now)
         if self._batches and link.revision == self._traffic.revision:
             for (service, _), queue in self._batches.items():
                 if service == deployment.service:
