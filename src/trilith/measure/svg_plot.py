@@ -137,7 +137,8 @@ class _Scale:
                 for power in range(math.floor(self._low), math.ceil(self._high) + 1)
                 for factor in (1, 2, 5)
             ]
-            found = [value for value in found if self._low <= math.log10(value) <= self._high]
+            # Of the smallest numbers that there are, the tick below them is none.
+            found = [value for value in found if value > 0 and self._low <= math.log10(value) <= self._high]
             while len(found) > 9:
                 found = found[::3] if len(found) > 20 else found[::2]
         else:

@@ -1,7 +1,7 @@
 import math
 import xml.etree.ElementTree as ElementTree
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trilith.measure.svg_plot import HEIGHT, WIDTH, Axis, Series, line_plot
@@ -9,6 +9,7 @@ from trilith.measure.svg_plot import HEIGHT, WIDTH, Axis, Series, line_plot
 figures = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.0, 1.0, 1e-9, 1e12])
 
 
+@example([[(0.0, 5e-324)]], True)
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.floats(-1e9, 1e9), figures.map(lambda y: y if abs(y) < 1e15 else math.inf)),
                          max_size=6), max_size=3), st.booleans())  # fmt: skip
