@@ -15,6 +15,7 @@ from typing import Final
 WIDTH: Final = 640
 HEIGHT: Final = 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 28, 16, 40
+_NEXT_TO_NOTHING: Final = 1e-300  # a sixth of less may be no number any more
 _COLOURS: Final = 8
 """`.c0` to `.c7` in the style sheet of the page."""
 
@@ -117,7 +118,8 @@ class _Scale:
                 low, high = low - 0.15, high + 0.15
         else:
             low = min(low, 0.0) if from_zero else low
-            high = high if high > low else low + (abs(low) or 1.0)
+            if high - low < _NEXT_TO_NOTHING:
+                high = low + (abs(low) if abs(low) > _NEXT_TO_NOTHING else 1.0)
             high += (high - low) * 0.05 if from_zero else 0.0
         self._low = low
         self._high = high

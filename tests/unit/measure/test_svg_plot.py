@@ -10,6 +10,8 @@ figures = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.0,
 
 
 @example([[(0.0, 5e-324)]], True)
+@example([[(0.0, 5e-324)]], False)
+@example([[(0.0, 1.0), (5e-324, 1.0)]], False)
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.floats(-1e9, 1e9), figures.map(lambda y: y if abs(y) < 1e15 else math.inf)),
                          max_size=6), max_size=3), st.booleans())  # fmt: skip
